@@ -1,0 +1,1 @@
+"""Analytic answers for queueing systems."""
