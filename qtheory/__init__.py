@@ -1,1 +1,53 @@
-"""Analytic answers for queueing systems."""
+"""Analytic answers for queueing systems: ``qtheory.solve(model)``.
+
+Public names are loaded at first use, so that ``import qtheory`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qtheory import models
+    from qtheory._solve import methods, solve
+    from qtheory.models import InvalidModel, NotConverged, Unstable, load, save
+    from qtheory.solution import Solution, Value
+
+_PLACES = {
+    "InvalidModel": "qtheory.models.errors",
+    "NotConverged": "qtheory.models.errors",
+    "Solution": "qtheory.solution",
+    "Unstable": "qtheory.models.errors",
+    "Value": "qtheory.solution",
+    "load": "qtheory.models.files",
+    "methods": "qtheory._solve",
+    "models": "qtheory.models",
+    "save": "qtheory.models.files",
+    "solve": "qtheory._solve",
+}
+
+__all__ = [
+    "InvalidModel",
+    "NotConverged",
+    "Solution",
+    "Unstable",
+    "Value",
+    "load",
+    "methods",
+    "models",
+    "save",
+    "solve",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _PLACES:
+        raise AttributeError(f"module 'qtheory' has no attribute {name!r}")
+    module = import_module(_PLACES[name])
+    return module if _PLACES[name] == f"qtheory.{name}" else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return __all__
