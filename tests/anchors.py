@@ -1,0 +1,223 @@
+"""Right values that tests compare against: each with its source, its digits and how it was obtained.
+
+An `Anchor` is a number and how far the truth may lie from it: half a unit of the last printed digit for computed
+values, the 95 % half-width for simulated ones. None of them was made by the packages under test.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A right value. `how`: "exact" (closed form or finite arithmetic), "numerical", "simulated" or "published"."""
+
+    value: float
+    within: float
+    how: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded run of the dispatcher: jobs are (arrival, service, group) in input order.
+
+    `departures`: arrival -> (departure, class) where known; `means`: mean response by scope, printed to `digits`
+    decimals.
+    """
+
+    servers: tuple[int, int]
+    time_limit: float
+    jobs: tuple[tuple[float, float, int], ...]
+    means: dict[str, float]
+    digits: int
+    departures: dict[float, tuple[float, str]] = field(default_factory=dict)
+
+
+# Dispatcher, recorded examples: worked by hand from the rules in the statement of a university course project on
+# capacity planning, where the departures and means are printed.
+
+EXAMPLE_A = Recorded(
+    servers=(1, 2),
+    time_limit=3.0,
+    jobs=((2, 5, 1), (10, 4, 0), (11, 9, 0), (12, 2, 0), (14, 8, 1), (15, 5, 0), (19, 3, 0), (20, 6, 1)),
+    departures={
+        2: (7, "1"),
+        10: (17, "r0"),
+        12: (18, "0"),
+        14: (22, "1"),
+        19: (24, "0"),
+        11: (26, "r0"),
+        20: (28, "1"),
+        15: (31, "r0"),
+    },
+    means={"short": 5.5, "long": 7.0, "killed": 12.6667, "all": 8.75},
+    digits=4,
+)
+"""Eight jobs on one and two servers."""
+
+EXAMPLE_B = Recorded(
+    servers=(2, 2),
+    time_limit=3.5,
+    jobs=(
+        (2.1, 5.2, 1),
+        (3.4, 4.1, 1),
+        (4.1, 3.1, 0),
+        (4.4, 3.9, 0),
+        (4.5, 3.4, 0),
+        (4.7, 4.4, 1),
+        (5.5, 4.7, 1),
+        (5.9, 4.1, 0),
+        (6.0, 2.5, 0),
+        (6.5, 8.6, 1),
+        (7.6, 4.1, 0),
+        (8.1, 2.6, 0),
+    ),
+    means={"short": 5.975, "long": 7.36, "killed": 14.2333, "all": 8.6167},
+    digits=4,
+)
+"""Twelve jobs on two and two servers."""
+
+EXAMPLE_C = Recorded(
+    servers=(1, 3),
+    time_limit=3.5,
+    jobs=EXAMPLE_B.jobs,
+    means={"short": 11.225, "long": 5.96, "killed": 15.3667, "all": 10.0667},
+    digits=4,
+)
+"""The jobs of example B on one and three servers."""
+
+# Dispatcher, steady state.
+
+EXAMPLE_D_MODEL = {
+    "kind": "dispatcher",
+    "servers": [4, 6],
+    "time_limit": 3.3,
+    "short_fraction": 0.74,
+    "interarrival": {
+        "kind": "product",
+        "factors": [
+            {"kind": "exponential", "mean": 1 / 3.1},
+            {"kind": "uniform", "low": 0.85, "high": 1.21},
+        ],
+    },
+    "service0": {"kind": "bounded-pareto", "shape": 1.9, "minimum": 0.5, "maximum": 5.7},
+    "service1": {"kind": "pareto", "shape": 2.5, "minimum": 2.7},
+}
+"""The design problem of the same course project: n = 10 servers, objective .83 short + .059 long."""
+
+EXAMPLE_D_WEIGHTS = {"short": 0.83, "long": 0.059}
+EXAMPLE_D_STABLE = (3, 4, 5, 6)
+EXAMPLE_D_BEST = 4
+
+
+def _simulated(value: float, half_width: float) -> Anchor:
+    return Anchor(value, half_width, "simulated", "independent simulation, printed with its 95 % half-width")
+
+
+EXAMPLE_D_OBJECTIVE = {
+    3: _simulated(1.2890, 0.0015),
+    4: _simulated(1.0754, 0.0006),
+    5: _simulated(1.0825, 0.0014),
+    6: _simulated(1.6151, 0.033),
+}
+"""Objective by n0. Service 1 has an infinite third moment: the intervals are nominal, that of n0 = 6 above all."""
+
+EXAMPLE_D_RESPONSE = {
+    (3, "short"): _simulated(1.2263, 0.0017),
+    (3, "long"): _simulated(4.5968, 0.0049),
+    (4, "short"): _simulated(0.9541, 0.0004),
+    (4, "long"): _simulated(4.8055, 0.0077),
+    (4, "all"): _simulated(2.0473, 0.0023),
+    (5, "short"): _simulated(0.9030, 0.0003),
+    (5, "long"): _simulated(5.6446, 0.0235),
+    (6, "short"): _simulated(0.8907, 0.0003),
+    (6, "long"): _simulated(14.84, 0.55),
+}
+"""Mean response by (n0, scope)."""
+
+EXAMPLE_E_MODEL = {
+    "kind": "dispatcher",
+    "servers": [3, 4],
+    "time_limit": 3.0,
+    "short_fraction": 0.65,
+    "interarrival": {"kind": "exponential", "mean": 1 / 3},
+    "service0": {"kind": "exponential", "mean": 1.2},
+    "service1": {"kind": "exponential", "mean": 2.0},
+}
+"""The standing example: three and four servers, Poisson arrivals, exponential requirements."""
+
+EXAMPLE_E_RESPONSE = {(3, 4): _simulated(2.294, 0.001), (4, 3): _simulated(4.876, 0.0005)}
+"""Mean response of all jobs by servers (the last: digits printed, interval unknown)."""
+
+EXAMPLE_E_UNSTABLE = {
+    (2, 5): Anchor(1.074, 0.0005, "exact", "load of Group 0: lambda p0 E[min(S0, T)] / n0"),
+    (5, 2): Anchor(1.386, 0.0005, "exact", "load of Group 1: lambda (p0 E[S0; S0 > T] + p1 E[S1]) / n1"),
+}
+"""Loads of the overloaded group of two designs of example E."""
+
+EXAMPLE_E_KILL_PROBABILITY = Anchor(0.0820849986238988, 1e-15, "exact", "exp(-T / mean)")
+
+
+def _poisson(servers: list[int], time_limit: float, short_fraction: float, rate: float) -> dict[str, object]:
+    return {
+        "kind": "dispatcher",
+        "servers": servers,
+        "time_limit": time_limit,
+        "short_fraction": short_fraction,
+        "interarrival": {"kind": "exponential", "mean": 1 / rate},
+    }
+
+
+KILL_STREAM_SYSTEMS = {
+    1: _poisson([2, 3], 1.609437912, 0.6, 10 / 3)
+    | {
+        "service0": {"kind": "exponential", "mean": 1.0},
+        "service1": {"kind": "exponential", "mean": 1.017168625},
+    },
+    2: _poisson([5, 10], 0.693147181, 0.7, 12.857142857)
+    | {
+        "service0": {"kind": "exponential", "mean": 1.0},
+        "service1": {"kind": "exponential", "mean": 0.357994952},
+    },
+    3: _poisson([2, 2], 1.378761429, 0.8, 2.172557857)
+    | {
+        "service0": {"kind": "erlang", "shape": 4, "mean": 1.0},
+        "service1": {"kind": "erlang", "shape": 4, "mean": 0.880721034},
+    },
+    4: _poisson([1, 2], 0.693147181, 1.0, 1.9)
+    | {"service0": {"kind": "exponential", "mean": 1.0}, "service1": {"kind": "exponential", "mean": 1.0}},
+}
+"""Four systems in which killed jobs are much of the work of Group 1 (all of it in the fourth)."""
+
+KILL_STREAM = {
+    (1, "mean_wait", "group0"): _simulated(1.07395, 0.0012),
+    (1, "mean_wait", "group1_killed"): _simulated(1.16627, 0.0019),
+    (1, "mean_wait", "group1_long"): _simulated(1.20637, 0.0017),
+    (1, "mean_response", "all"): _simulated(2.46690, 0.0012),
+    (2, "mean_wait", "group0"): _simulated(0.47604, 0.0009),
+    (2, "mean_wait", "group1_killed"): _simulated(0.50471, 0.0015),
+    (2, "mean_wait", "group1_long"): _simulated(0.51529, 0.0015),
+    (2, "mean_response", "all"): _simulated(1.71449, 0.0012),
+    (3, "mean_wait", "group0"): _simulated(0.95334, 0.0012),
+    (3, "mean_wait", "group1_killed"): _simulated(0.17197, 0.0003),
+    (3, "mean_wait", "group1_long"): _simulated(0.22341, 0.0003),
+    (3, "mean_response", "all"): _simulated(2.03163, 0.0009),
+    (4, "mean_wait", "group0"): _simulated(5.838, 0.010),
+    (4, "mean_wait", "group1_killed"): _simulated(0.87519, 0.0007),
+    (4, "mean_response", "all"): _simulated(7.622, 0.010),
+}
+"""Means of the kill-stream systems, keyed by (system, measure, scope)."""
+
+MANY_SERVER_RESPONSE = {
+    ("h2", 2): 5.28538,
+    ("h2", 10): 1.43237,
+    ("h2", 50): 1.01408,
+    ("e4", 3): 1.68782,
+    ("e4", 8): 1.18700,
+}
+"""Mean response of M/PH/c, mean service 1, load .8, by (law, c), to five decimals: exact by two QBD solvers.
+
+h2: hyperexponential with balanced means and scv 4; e4: Erlang of shape 4.
+"""
