@@ -236,9 +236,7 @@ class Window:
 
     def average(self, intervals: Iterable[tuple[float | None, float | None]]) -> float:
         """Time average of the number of intervals [from, to) that are open; intervals that never began are None."""
-        covered = (
-            max(0.0, min(to, self.end) - max(start, self.begin)) for start, to in intervals if start is not None
-        )
+        covered = (max(0.0, min(to, self.end) - max(start, self.begin)) for start, to in intervals if start is not None)
         return math.fsum(covered) / (self.end - self.begin)
 
     def count(self, instants: Iterable[float | None]) -> int:
