@@ -1,0 +1,25 @@
+"""Exact simulation of queueing systems: ``qsim.simulate(model, seed=1)``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qsim._simulate import simulate
+    from qsim.estimate import Estimate
+
+_PLACES = {"Estimate": "qsim.estimate", "simulate": "qsim._simulate"}
+
+__all__ = ["Estimate", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _PLACES:
+        raise AttributeError(f"module 'qsim' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,133 @@
+"""What a simulation found: values with confidence intervals over independent replications."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from qtheory.measures import Key, Table, model_data
+from qtheory.models.files import Model
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """A simulated value; `half_width` of its interval, `se` its standard error, both nan for one replication."""
+
+    value: float
+    half_width: float
+    se: float
+
+    def row(self) -> dict[str, Any]:
+        """The fields of a JSON row."""
+        return {"value": self.value, "half_width": self.half_width}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One measure over the replications.
+
+    `values[k]` is replication k's figure and `weights[k]` what it stands for (jobs counted, time observed; 1 where
+    every replication counts the same).  The estimate is the weighted mean, a ratio estimator whose standard error
+    follows from the residuals weights * (values - mean).
+    """
+
+    values: Array
+    weights: Array | None = None
+
+    def figure(self, *, confidence: float) -> Figure:
+        """Estimate, Student half-width with (replications - 1) degrees of freedom and standard error."""
+        weights = np.ones_like(self.values) if self.weights is None else self.weights
+        kept = weights > 0
+        values, weights = self.values[kept], weights[kept]
+        count = values.size
+        if count == 0:
+            return Figure(value=math.nan, half_width=math.nan, se=math.nan)
+        mean = float(np.average(values, weights=weights))
+        if count == 1 or not math.isfinite(mean):
+            return Figure(value=mean, half_width=math.nan, se=math.nan)
+        residuals = weights * (values - mean) / weights.mean()
+        se = math.sqrt(float(residuals @ residuals) / (count * (count - 1)))
+        return Figure(value=mean, half_width=student(confidence=confidence, degrees=count - 1) * se, se=se)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What `qsim.simulate` returns; ``e["mean_response", "all"].value`` and ``.half_width``.
+
+    Attributes
+    ----------
+    model : the system simulated.
+    measures : `Figure` by (measure, scope).
+    samples : the replications' own figures, `Sample` by (measure, scope).
+    confidence : of the intervals.
+    jobs : jobs counted over all replications, warm-up excluded.
+    replications, seed, warmup : as run (warm-up in jobs per replication).
+    seconds : wall-clock time taken.
+    status : "ok", or "budget" when a budget ended before the wanted precision, or "interrupted".
+    details : what one kind of system adds (e.g. stability of a network); plain data.
+    distributions : response-time histograms by scope, where the kernel kept them.
+    """
+
+    model: Model
+    measures: Table[Figure]
+    samples: Mapping[Key, Sample]
+    confidence: float
+    jobs: int
+    replications: int
+    seed: int
+    warmup: int
+    seconds: float = 0.0
+    status: str = "ok"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    distributions: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: Key) -> Figure:
+        return self.measures[key]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain data for JSON."""
+        return {
+            "model": model_data(self.model),
+            "method": "simulation",
+            "status": self.status,
+            "measures": self.measures.to_list(),
+            "confidence": self.confidence,
+            "jobs": self.jobs,
+            "replications": self.replications,
+            "seed": self.seed,
+            "warmup": self.warmup,
+            "seconds": self.seconds,
+            **self.details,
+        }
+
+    def __repr__(self) -> str:
+        head = f"Estimate of {self.model.kind()}: {self.jobs} jobs in {self.replications} replications"
+        lines = [f"{head}, seed {self.seed}, {100 * self.confidence:g} % intervals, {self.seconds:.3g} s"]
+        for key, figure in self.measures.items():
+            name = "/".join(str(part) for part in key)
+            lines.append(f"  {name:<28} {figure.value:>14.6g} +- {figure.half_width:.2g}")
+        return "\n".join(lines)
+
+
+def student(*, confidence: float, degrees: int) -> float:
+    """The two-sided Student quantile."""
+    return float(stdtrit(degrees, 0.5 + confidence / 2))
+
+
+def figures(samples: Mapping[Key, Sample], *, confidence: float) -> Table[Figure]:
+    """The table of estimates; measures that no replication could see are left out."""
+    rows = {key: sample.figure(confidence=confidence) for key, sample in samples.items()}
+    return Table({key: figure for key, figure in rows.items() if not math.isnan(figure.value)})
+
+
+def stack(tallies: Sequence[Array]) -> Array:
+    """The tallies of the replications, one a row."""
+    return np.stack(list(tallies))

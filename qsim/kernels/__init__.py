@@ -1,0 +1,1 @@
+"""Compiled event loops: arrays in, tallies out."""
