@@ -221,3 +221,82 @@ MANY_SERVER_RESPONSE = {
 
 h2: hyperexponential with balanced means and scv 4; e4: Erlang of shape 4.
 """
+
+# Donor: mu1 = mu12 = 1, mu2 = 1/16, c1 = c2 = 1 throughout (the setting of T. Osogami, Analysis of multi-server
+# systems via dimensionality reduction of Markov chains, CMU 2005, chapter 7).
+
+_DONOR = "three independent numerical solvers of the two-dimensional chain"
+DONOR_RATES = {"mu1": 1.0, "mu12": 1.0, "mu2": 1 / 16}
+
+
+def _donor(value: float, decimals: int) -> Anchor:
+    return Anchor(value, 0.5 * 10**-decimals, "numerical", _DONOR)
+
+
+def _t1(t1: float) -> dict[str, object]:
+    return {"kind": "t1", "t1": t1}
+
+
+def _t2(t2: float, reading: str = "source") -> dict[str, object]:
+    return {"kind": "t2", "t2": t2, "reading": reading}
+
+
+DONOR_NUMBERS = (
+    (_t1(3), 1.15, 0.4, _donor(2.0115275, 7), _donor(1.6011509, 7), _donor(3.0746200, 7)),
+    (
+        {"kind": "t1t2", "t1": 3, "t2": 10},
+        1.15,
+        0.6,
+        _donor(6.2341700, 7),
+        _donor(4.8660425, 7),
+        _donor(9.3475474, 7),
+    ),
+    (
+        {"kind": "adt", "low": 3, "high": 19, "t2": 6},
+        1.15,
+        0.6,
+        _donor(4.2318426, 7),
+        _donor(4.1655980, 7),
+        _donor(7.0715289, 7),
+    ),
+)
+"""Rows (policy, rho1, rho2, E[N1], E[N2], E[R] over all jobs)."""
+
+DONOR_RESPONSE = (
+    (_t1(2), 1.15, 0.4, _donor(3.43971, 5)),
+    (_t1(3), 1.15, 0.4, _donor(3.07462, 5)),
+    (_t1(4), 1.15, 0.4, _donor(3.09210, 5)),
+    (_t1(19), 1.15, 0.8, _donor(27.97422, 5)),
+    (_t2(1), 1.15, 0.4, _donor(7.0698, 4)),
+    (_t2(2), 1.15, 0.4, _donor(6.3637, 4)),
+    (_t2(3), 1.15, 0.4, _donor(6.3920, 4)),
+    (_t2(2, "work-conserving"), 1.15, 0.4, _donor(5.2853, 4)),
+)
+"""Rows (policy, rho1, rho2, E[R] over all jobs)."""
+
+DONOR_BEST_T1 = {(1.15, 0.4): 3, (1.15, 0.8): 19}
+"""The T1 threshold of least E[R] by (rho1, rho2)."""
+
+DONOR_BEST_T2_OF_T1T2 = (12, Anchor(162.26, 0.005, "numerical", _DONOR))
+"""Best T2 of T1T2(3, .) at rho1 = 1.15, rho2 = .8, and its E[R]."""
+
+DONOR_CROSSOVERS = {
+    ("T1T2(3,10)", "T1(3)"): _donor(0.564279, 6),
+    ("T1(3)", "T1(19)"): _donor(0.586970, 6),
+}
+"""rho2 at which two policies have equal E[R], rho1 = 1.15; the first is the better one above it in the first pair."""
+
+DONOR_RHO2_LIMIT = {
+    2: 0.580159,
+    3: 0.659950,
+    4: 0.708177,
+    5: 0.740215,
+    6: 0.762854,
+    10: 0.810101,
+    19: 0.840472,
+    float("inf"): 0.85,
+}
+"""Largest stable rho2 under T1(t) at mu12 = mu1, rho1 = 1.15, by t: six decimals of the closed form A / (A + B)."""
+
+DONOR_RHO1_LIMIT = {2: 1.116515, 3: 1.241369, 5: 1.338370, 8: 1.381330, float("inf"): 1.4}
+"""Largest stable rho1 under T1(t) at mu12 = mu1, rho2 = .6, by t: six decimals of the same closed form."""
