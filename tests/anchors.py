@@ -300,3 +300,41 @@ DONOR_RHO2_LIMIT = {
 
 DONOR_RHO1_LIMIT = {2: 1.116515, 3: 1.241369, 5: 1.338370, 8: 1.381330, float("inf"): 1.4}
 """Largest stable rho1 under T1(t) at mu12 = mu1, rho2 = .6, by t: six decimals of the same closed form."""
+
+# Flexible: partial power of d choices, exponential service of mean 1.
+
+_GAST = "N. Gast, Expected values estimated via mean-field approximation are 1/N-accurate, 2017: simulation"
+
+FLEXIBLE_GAST = {
+    (0.9, 10): Anchor(2.8040, 0.0, "published", _GAST),
+    (0.9, 20): Anchor(2.566, 0.0, "published", _GAST),
+    (0.9, 50): Anchor(2.434, 0.0, "published", _GAST),
+    (0.9, 100): Anchor(2.3931, 0.0, "published", _GAST),
+    (0.9, 1000): Anchor(2.3567, 0.0, "published", _GAST),
+    (0.9, float("inf")): Anchor(2.3527, 0.00005, "published", _GAST),
+    (0.7, 10): Anchor(1.2193, 0.0, "published", _GAST),
+    (0.7, 20): Anchor(1.1737, 0.0, "published", _GAST),
+    (0.7, 30): Anchor(1.1587, 0.0, "published", _GAST),
+    (0.7, 50): Anchor(1.1471, 0.0, "published", _GAST),
+    (0.7, 100): Anchor(1.1387, 0.0, "published", _GAST),
+}
+"""Mean queue length (rho E[T]) by (rho, N) at d = 2, p = 1, draws with replacement; no intervals were given."""
+
+FLEXIBLE_TWO_QUEUES = Anchor(5.47491282, 0.5e-8, "numerical", "QBD bracketed by threshold jockeying and blocking")
+"""E[T] at N = d = 2 with distinct draws, p = 1, rho = .9."""
+
+FLEXIBLE_HUNDRED_QUEUES = _simulated(2.6453, 0.0013)
+"""E[T] at N = 100, d = 2 with distinct draws, p = 1, rho = .9."""
+
+FLEXIBLE_REFINEMENT = {
+    "distinct": Anchor(2.7748, 0.00005, "numerical", "Lyapunov equation of the fluctuations, two programs"),
+    "replacement": Anchor(3.9864, 0.00005, "numerical", "Lyapunov equation of the fluctuations, two programs"),
+}
+"""Coefficient of 1/N in the mean queue length at rho = .9, d = 2, p = 1, by sampling."""
+
+FLEXIBLE_SHARE_OF_SAVING = {
+    "loads": (0.5, 0.7, 0.8, 0.9, 0.95, 0.99),
+    "infinite": (0.17, 0.23, 0.28, 0.40, 0.54, 0.80),
+    "two": (0.21, 0.30, 0.38, 0.54, 0.70, 0.92),
+}
+"""Share of the saving from p = 0 to p = 1 that is reached at p = .1, d = 2: two decimals, N infinite and N = 2."""
