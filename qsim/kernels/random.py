@@ -100,7 +100,7 @@ def uniform_positive(state: State) -> float:
 
 
 @jit
-def below(state: State, n: int) -> int:
+def below(state: State, n: int) -> np.int64:
     """Uniform on 0, ..., n - 1 without bias, for 1 <= n < 2^32 (Lemire, ACM Trans. Model. Comput. Simul. 29, 2019)."""
     bound = np.uint64(n)
     product = (next64(state) >> _32) * bound
@@ -112,7 +112,7 @@ def below(state: State, n: int) -> int:
 
 
 @jit
-def _exponential_edge(state: State, layer: int, z: float) -> float:
+def _exponential_edge(state: State, layer: np.int64, z: float) -> float:
     """What the fast path of the exponential ziggurat leaves over: a value, or -1 to draw again."""
     if layer == _TAIL:
         return _EXPONENTIAL_EDGE - math.log(uniform_positive(state))
@@ -127,7 +127,7 @@ def exponential(state: State) -> float:
     while True:
         bits = next64(state)
         layer = np.int64(bits & _LAYER) + 1
-        z = _unit(bits) * _EX[layer]
+        z: float = _unit(bits) * _EX[layer]
         if z < _EX[layer - 1]:
             return z
         z = _exponential_edge(state, layer, z)
@@ -141,7 +141,7 @@ def normal(state: State) -> float:
     while True:
         bits = next64(state)
         layer = np.int64(bits & _LAYER) + 1
-        z = _unit(bits) * _NX[layer]
+        z: float = _unit(bits) * _NX[layer]
         sign = -1.0 if bits & _SIGN else 1.0
         if z < _NX[layer - 1]:
             return sign * z
@@ -193,7 +193,7 @@ def fill_exponential(state: State, mean: float, out: Array) -> None:
     while i < out.size:
         bits, s0, s1, s2, s3 = _step(s0, s1, s2, s3)
         layer = np.int64(bits & _LAYER) + 1
-        z = _unit(bits) * _EX[layer]
+        z: float = _unit(bits) * _EX[layer]
         if z >= _EX[layer - 1]:
             state[0], state[1], state[2], state[3] = s0, s1, s2, s3
             z = _exponential_edge(state, layer, z)
