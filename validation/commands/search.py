@@ -1,0 +1,130 @@
+"""qtwin search: the best design."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from qtheory.models import Dispatcher, InvalidModel
+from validation.commands import shared, tracing
+from validation.commands.shared import AsJson, Method, ModelFile, Out, Seed
+from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
+
+
+def search(
+    file: ModelFile,
+    *,
+    total: Annotated[
+        int | None, typer.Option("--total", metavar="N", help="Servers to be split.", show_default=False)
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option("--objective", metavar="SCOPE=W,…", help="Weights on mean responses; all=1.", show_default=False),
+    ] = "",
+    trace: OptionalTrace = None,
+    group_limit: GroupLimit = None,
+    width: WidthOption = "one",
+    method: Method = "auto",
+    indifference: Annotated[
+        float, typer.Option("--indifference", help="Relative difference that does not matter.")
+    ] = 0.001,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the choice.")] = 0.95,
+    seed: Seed = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> int:
+    """The best number of Group 0 servers, by theory and simulation or on a recorded log."""
+    weights = parse_weights(objective)
+    shared.at_least(0, seed=seed)
+    model = shared.open_model(file)
+    if not isinstance(model, Dispatcher):
+        raise InvalidModel(field="kind", rule="search understands dispatcher", value=model.kind(), file=str(file))
+    if total is None:
+        raise InvalidModel(field="--total", rule="is required: how many servers to split")
+    shared.at_least(2, total=total)
+    from validation import _search, report
+    from validation.commands.tables import progress
+
+    if out is not None:
+        report.check_folder(out)
+    with progress("searching", quiet=as_json) as tell, shared.option("objective"):
+        if trace is not None:
+            log = tracing.open_trace(trace, group_limit=group_limit, width=width, time_limit=model.time_limit)
+            if not as_json:
+                tracing.say(log)
+            found = _search.search_trace(model, total=total, trace=log, objective=weights, progress=tell)
+        else:
+            with shared.answering("search", model=model, path=file, as_json=as_json):
+                found = _search.search(
+                    model,
+                    total=total,
+                    objective=weights,
+                    method=method,
+                    indifference=indifference,
+                    confidence=confidence,
+                    seed=seed,
+                    progress=tell,
+                )
+    data = shared.envelope("search", **found.to_dict())
+    if out is not None:
+        data["report"] = str(report.write(out, search=found, data=data))
+    if as_json:
+        shared.emit(data)
+        return 0
+    show_search(found, title=f"{file}: {total} servers")
+    if out is not None:
+        print(f"report: {data['report']}")
+    return 0
+
+
+def show_search(found: object, *, title: str) -> None:
+    """The table of designs and the choice, for people."""
+    from validation._search import Search
+    from validation.commands.tables import number, show
+
+    assert isinstance(found, Search)
+    rows = []
+    for row in found.table:
+        mark = "best" if row.servers == found.best["servers"] else ""
+        if {"servers": row.servers} in found.ties:
+            mark = "tie"
+        if not row.stable:
+            mark = "unstable"
+        load = "-" if row.load is None else f"{row.load[0]:.3f} {row.load[1]:.3f}"
+        rows.append(
+            (
+                f"{row.servers[0]} + {row.servers[1]}",
+                load,
+                number(row.analytic),
+                number(row.error, digits=2),
+                number(row.simulated),
+                number(row.half_width, digits=2),
+                mark,
+            )
+        )
+    show(title, ("n0 + n1", "loads", "analytic", "+- error", "simulated", "+-", ""), rows)
+    goal = " + ".join(f"{weight:g} {scope}" for scope, weight in found.objective.items())
+    print(f"n0 = {found.best['servers'][0]} minimises {goal} (mean response); {found.method}, {found.seconds:.3g} s")
+    if found.ties:
+        names = ", ".join(f"n0 = {tie['servers'][0]}" for tie in found.ties)
+        print(f"not separable from it within {100 * found.guarantee['indifference']:.3g} %: {names}")
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """The weights of an option such as ``short=0.83,long=0.059``."""
+    weights: dict[str, float] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, sign, number = part.partition("=")
+        try:
+            if not sign:
+                raise ValueError
+            weights[name.strip()] = float(number)
+        except ValueError:
+            raise InvalidModel(field="--objective", rule="must be SCOPE=WEIGHT, …", value=part) from None
+    if weights:
+        from validation._search import check_objective
+
+        with shared.option("objective"):
+            check_objective(weights)
+    return weights

@@ -1,0 +1,144 @@
+"""What the subcommands share: options, loading, one JSON object on standard output, refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from qtheory.models import InvalidModel, Model, NotConverged, Unstable, load, plain
+
+SCHEMA = "qtwin/1"
+
+ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="Model file, TOML or JSON.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Method = Annotated[str, typer.Option("--method", help="Analytic method; auto takes the best for the model.")]
+At = Annotated[
+    str, typer.Option("--at", metavar="X,Y", help="Times for P(response > x), separated by commas.", show_default=False)
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the whole simulation.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the report there.", show_default=False)]
+
+
+def whole_number(text: str) -> int:
+    """A whole number as people write it: 1000000, 1_000_000 or 1e6."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number") from None
+    if not math.isfinite(value) or value != int(value):
+        raise typer.BadParameter(f"{text!r} is not a whole number")
+    return int(text) if text.lstrip("+-").isdigit() else int(value)
+
+
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        metavar="N",
+        parser=whole_number,
+        help="Jobs counted after warm-up, over all replications.",
+        show_default=False,
+    ),
+]
+Replications = Annotated[
+    int | None,
+    typer.Option(
+        "--replications", metavar="K", parser=whole_number, help="Independent replications.", show_default=False
+    ),
+]
+Warmup = Annotated[
+    int | None,
+    typer.Option(
+        "--warmup", metavar="W", parser=whole_number, help="Jobs a replication not counted.", show_default=False
+    ),
+]
+
+
+class NoAnswer(Exception):
+    """A refusal that ends the command with status 3: what to say, and the JSON object that says it."""
+
+    def __init__(self, *, message: str, data: dict[str, Any] | None) -> None:
+        super().__init__(message)
+        self.message, self.data = message, data
+
+
+def open_model(path: Path) -> Model:
+    """The model of a file, its laws checked.  Raises `InvalidModel` that names the file."""
+    from validation import steer
+
+    model = load(path)
+    with naming(path):
+        return steer.check(model)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Complaints about a model name the file it came from."""
+    try:
+        yield
+    except InvalidModel as error:
+        raise (error if error.file else error.at(file=str(path))) from None
+
+
+@contextmanager
+def option(name: str) -> Iterator[None]:
+    """Complaints of a function name the option its argument came from."""
+    try:
+        yield
+    except InvalidModel as error:
+        raise InvalidModel(field=f"--{name}", rule=error.rule, value=error.value, file=error.file) from None
+
+
+def at_least(minimum: int, **values: int | None) -> None:
+    """Each option given must reach `minimum`."""
+    for name, value in values.items():
+        if value is not None and value < minimum:
+            raise InvalidModel(field=f"--{name}", rule=f"must be at least {minimum}", value=value)
+
+
+def times(text: str, *, name: str = "at") -> tuple[float, ...]:
+    """The numbers of an option such as ``--at 1,2.5``."""
+    try:
+        values = tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InvalidModel(field=f"--{name}", rule="must be numbers separated by commas", value=text) from None
+    if not all(value >= 0 and math.isfinite(value) for value in values):
+        raise InvalidModel(field=f"--{name}", rule="must be finite times >= 0", value=text)
+    return values
+
+
+@contextmanager
+def answering(command: str, *, model: Model, path: Path | None, as_json: bool) -> Iterator[None]:
+    """Unstable systems and methods that did not converge end the command with status 3 and their JSON object."""
+    try:
+        with naming(path) if path is not None else naming(Path()):
+            yield
+    except (Unstable, NotConverged) as failure:
+        message = f"{path}: {failure}" if path else str(failure)
+        raise NoAnswer(
+            message=message, data=refusal(command, model=model, failure=failure) if as_json else None
+        ) from None
+
+
+def refusal(command: str, *, model: Model, failure: Unstable | NotConverged) -> dict[str, Any]:
+    """The JSON object of a refusal."""
+    from validation._compare import failure_fields
+
+    return envelope(command, model=plain(model), **failure_fields(failure), measures=[])
+
+
+def envelope(command: str, **fields: Any) -> dict[str, Any]:
+    """A JSON answer with schema, version and command in front."""
+    return {"schema": SCHEMA, "version": version("qtwin"), "command": command, **fields}
+
+
+def emit(data: Mapping[str, Any]) -> None:
+    """One JSON object on standard output; a number that JSON cannot hold is an error of ours, never a token."""
+    print(json.dumps(data, allow_nan=False))

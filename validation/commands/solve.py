@@ -1,0 +1,34 @@
+"""qtwin solve: the analytic answer."""
+
+from __future__ import annotations
+
+from validation.commands import shared
+from validation.commands.shared import AsJson, At, Method, ModelFile
+
+
+def solve(file: ModelFile, *, method: Method = "auto", at: At = "", as_json: AsJson = False) -> int:
+    """Analytic answer with an error for every number."""
+    import qtheory
+
+    wanted = shared.times(at)
+    model = shared.open_model(file)
+    known = qtheory.methods(model)
+    if method not in known:
+        raise qtheory.InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
+    with shared.answering("solve", model=model, path=file, as_json=as_json):
+        solution = qtheory.solve(model, method=method, at=wanted)
+    data = solution.to_dict()
+    if as_json:
+        shared.emit(shared.envelope("solve", **data))
+        return 0
+    from validation.commands.tables import measure_name, number, show
+
+    rows = [
+        (measure_name(row), number(row["value"]), number(row["error"], digits=2), row.get("note", ""))
+        for row in data["measures"]
+    ]
+    title = f"{file}: {model.kind()} by {solution.method}, {solution.seconds:.3g} s"
+    show(title, ("measure", "value", "+- error", ""), rows)
+    for name, value in data.get("details", {}).items():
+        print(f"  {name}: {value}")
+    return 0

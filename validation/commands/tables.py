@@ -1,0 +1,69 @@
+"""Answers as tables on a terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+
+def number(value: float | None, *, digits: int = 6) -> str:
+    """A number for people."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
+    if isinstance(value, float) and math.isinf(value):
+        return "infinite"
+    return f"{value:.{digits}g}"
+
+
+def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; all columns but the first are numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:
+        # A pipe gets whole lines, whatever their length.
+        console = Console(width=200)
+    console.print(table)
+
+
+def measure_name(row: dict[str, Any]) -> str:
+    """``mean_response/all``, with the time where there is one."""
+    return f"{row['measure']}/{row['scope']}" + (f" > {row['at']:g}" if "at" in row else "")
+
+
+@contextmanager
+def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """A progress bar on a terminal's standard error; none in a pipe.
+
+    The function it gives takes (finished, all) and, by name, a text for what is known so far.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda finished, total, text="": None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, text="")
+
+        def report(finished: int, total: int, text: str = "") -> None:
+            bar.update(task, completed=finished, total=total, text=text)
+
+        yield report

@@ -1,0 +1,54 @@
+"""What the analytic side tells the simulation before it runs: what is wrong, how long, and what to skip."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from qtheory.models import Dispatcher, Model, Network
+
+#: Jobs of a comparison and of a plain simulation, where the user names no number: about a second or two each.
+COMPARISON_JOBS = {"dispatcher": 40_000_000, "donor": 16_000_000, "flexible": 8_000_000, "network": 4_000_000}
+SIMULATION_JOBS = {"dispatcher": 10_000_000, "donor": 4_000_000, "flexible": 2_000_000, "network": 2_000_000}
+
+
+def check(model: Model) -> Model:
+    """The model with its laws checked, and with the static split filled in where a network's policy leaves it open.
+
+    Raises `InvalidModel` with field, rule and value.
+    """
+    from qtheory import laws
+
+    laws.check(model)
+    if isinstance(model, Network):
+        complete = import_module("qtheory.systems.network").with_static_split
+        completed: Model = complete(model)
+        return completed
+    return model
+
+
+def check_stable(model: Model) -> None:
+    """Raise `Unstable`, naming the group and its load, when the system has no steady state."""
+    import_module(f"qtheory.systems.{model.kind()}.stability").check_stable(model)
+
+
+def comparison_jobs(model: Model) -> int:
+    """Jobs of a comparison where the user names no number."""
+    return COMPARISON_JOBS[model.kind()]
+
+
+def simulation_jobs(model: Model) -> int:
+    """Jobs of a plain simulation where the user names no number."""
+    return SIMULATION_JOBS[model.kind()]
+
+
+def warmup(model: Model, *, jobs: int) -> int | None:
+    """Jobs to skip in a replication that counts `jobs`; None leaves it to the simulator's own rule.
+
+    Dispatcher: five relaxation times of the slower group, 2 P / d^2 for reflected Brownian motion with work variance
+    rate P and spare capacity d = (1 - rho) n, and at least the time to fill both groups; never more than `jobs`.
+    """
+    if not isinstance(model, Dispatcher):
+        return None
+    from qtheory.systems.dispatcher.relaxation import relaxation_jobs
+
+    return int(min(max(1000.0, 5 * relaxation_jobs(model)), max(jobs, 1000)))
