@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from qtheory.models import BoundedPareto, Dispatcher, Empirical, Exponential, Pareto, Product, Uniform
+from qtheory.models import BoundedPareto, Dispatcher, Exponential, Pareto, Product, Uniform
 from qtheory.models.errors import InvalidModel
 from validation.traces import Trace
 

@@ -105,7 +105,7 @@ def select(
         for rival in alive:
             if rival is best:
                 continue
-            low, high = _interval(rival.values - best.values, share=share)
+            low = _lower_bound(rival.values - best.values, share=share)
             rival.beaten = low > 0
             if not rival.beaten:
                 zone = max(zone, -low / abs(best.mean))
@@ -118,7 +118,7 @@ def select(
         best=place,
         ties=ties,
         confidence=confidence,
-        zone=max(zone, indifference) if zone > indifference else indifference,
+        zone=max(zone, indifference),
         reached=zone <= indifference,
     )
 
@@ -150,11 +150,9 @@ def combined(samples: Mapping[Key, Sample], weights: Mapping[Key, float]) -> Flo
     return np.asarray(total, float)
 
 
-def _interval(differences: Floats, *, share: float) -> tuple[float, float]:
-    count = differences.size
-    mean = float(differences.mean())
-    reach = student(confidence=1 - share, degrees=count - 1) * float(differences.std(ddof=1)) / math.sqrt(count)
-    return mean - reach, mean + reach
+def _lower_bound(differences: Floats, *, share: float) -> float:
+    reach = student(confidence=1 - share, degrees=differences.size - 1) * float(differences.std(ddof=1))
+    return float(differences.mean()) - reach / math.sqrt(differences.size)
 
 
 def half_width(values: Floats, *, confidence: float) -> float:

@@ -11,7 +11,7 @@ import io
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -86,17 +86,26 @@ def read(path: Path, *, group_limit: float | None = None, width: Width = "one") 
     return trace
 
 
-def write_departures(path: Path, *, trace: Trace, departure: Floats, kind: Iterable[str]) -> None:
-    """Write the departures file: by departure, then arrival, then input order; shortest round-trip floats."""
-    kinds = list(kind)
-    order = np.lexsort((np.arange(len(trace)), trace.arrival, departure))
+def departures(*, trace: Trace, departure: Floats, kind: Sequence[str]) -> Iterator[tuple[float, float, str]]:
+    """(arrival, departure, class) by departure, then arrival, then input order; jobs still inside are left out."""
+    for i in _order(trace, departure):
+        yield float(trace.arrival[i]), float(departure[i]), kind[i]
+
+
+def write_departures(path: Path, *, trace: Trace, departure: Floats, kind: Sequence[str]) -> None:
+    """Write the departures file: shortest round-trip floats, further columns of the log behind the class."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["arrival", "departure", "class", *trace.extra])
-    for i in order:
-        row = [repr(float(trace.arrival[i])), repr(float(departure[i])), kinds[i]]
+    for i in _order(trace, departure):
+        row = [repr(float(trace.arrival[i])), repr(float(departure[i])), kind[i]]
         writer.writerow(row + [column[i] for column in trace.extra.values()])
     write_text(path, text.getvalue())
+
+
+def _order(trace: Trace, departure: Floats) -> Iterator[int]:
+    order = np.lexsort((np.arange(len(trace)), trace.arrival, departure))
+    return (int(i) for i in order if math.isfinite(departure[i]))
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,90 @@
+"""qtwin sweep: the answer along one or several numbers of the model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from qtheory.models import InvalidModel, plain
+from validation.commands import shared
+from validation.commands.shared import AsJson, Jobs, Method, ModelFile, Out, Seed
+
+
+def sweep(
+    file: ModelFile,
+    *,
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="PATH=A:B:N",
+            help="A number and its values; load scales all arrival rates.",
+            show_default=False,
+        ),
+    ],
+    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate each point as well.")] = False,
+    method: Method = "auto",
+    jobs: Jobs = None,
+    seed: Seed = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> int:
+    """Solve (and simulate) the model at every point of a grid."""
+    from validation import sweep as sweeping
+
+    shared.at_least(1, jobs=jobs)
+    shared.at_least(0, seed=seed)
+    model = shared.open_model(file)
+    axes = [sweeping.parse_axis(text) for text in vary]
+    if len({axis.path for axis in axes}) != len(axes):
+        raise InvalidModel(field="--vary", rule="must name each number once", value=", ".join(vary))
+    import qtheory
+
+    known = qtheory.methods(model)
+    if method not in known:
+        raise InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
+    from validation import report
+    from validation.commands.tables import number, progress, show
+
+    if out is not None:
+        report.check_folder(out)
+    with progress("sweeping", quiet=as_json) as tell, shared.naming(file):
+        rows = sweeping.rows(model, axes, method=method, simulate=simulate, jobs=jobs, seed=seed, progress=tell)
+    data = shared.envelope("sweep", model=plain(model), status="ok", axes=[axis.path for axis in axes], rows=rows)
+    if out is not None:
+        data["report"] = str(report.write(out, sweep=data, data=data))
+    if as_json:
+        shared.emit(data)
+        return 0
+    table = []
+    for row in rows:
+        point = ", ".join(f"{name}={value:g}" for name, value in row["point"].items())
+        table.append(
+            (point, *(number(_value(row[part])) for part in ("measures", "simulated") if part in row), _said(row))
+        )
+    columns = ("point", "mean response", *(["simulated"] if any("simulated" in row for row in rows) else []), "")
+    width = len(columns)
+    show(f"{file}: sweep", columns, [(*row[:-1], *[""] * (width - len(row)), row[-1]) for row in table])
+    if out is not None:
+        print(f"report: {data['report']}")
+    return 0
+
+
+def _value(measures: list[dict[str, Any]]) -> float | None:
+    """The mean response of all jobs, or the mean number where there is none."""
+    for name in ("mean_response", "mean_number"):
+        for row in measures:
+            if (row["measure"], row["scope"]) == (name, "all"):
+                value: float | None = row["value"]
+                return value
+    return None
+
+
+def _said(row: dict[str, Any]) -> str:
+    parts = [row["message"] if "message" in row else row.get("method", "")]
+    if "theta" in row:
+        parts.append(f"theta* {row['theta']:.4g}")
+    if "stability" in row:
+        parts.append(str(row["stability"]))
+    return ", ".join(filter(None, parts))

@@ -1,0 +1,170 @@
+"""What the report says: each answer as a section with its figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qtheory.measures import model_data
+from validation import figures
+from validation._compare import Comparison
+from validation._search import Search
+from validation.commands.tables import measure_name, number
+from validation.report import Plot, Section, Table, toml
+from validation.traces import Trace
+
+_SAID = {
+    "agree": "Theory and simulation agree.",
+    "disagree": "Theory and simulation disagree.",
+    "inconclusive": "The run was too short to judge every measure.",
+}
+
+
+def of_comparison(name: str, comparison: Comparison) -> Section:
+    """Both answers of one model side by side."""
+    section = Section(title=name, verdict=comparison.verdict, model=toml(model_data(comparison.model)))
+    if comparison.failure is not None:
+        section.lines.append(f"No answer: {comparison.failure}.")
+        return section
+    solution, estimate = comparison.solution, comparison.estimate
+    assert solution is not None
+    assert estimate is not None
+    section.lines.append(_SAID[comparison.verdict])
+    section.lines.append(
+        f"Analytic: {solution.method}, {solution.seconds:.3g} s. Simulation: {estimate.jobs:,} jobs in "
+        f"{estimate.replications} replications after {estimate.warmup:,} jobs of warm-up each, seed {estimate.seed}, "
+        f"{estimate.seconds:.3g} s, {100 * estimate.confidence:g} % intervals."
+    )
+    if comparison.measures:
+        plots = [
+            (figures.agreement(comparison.measures), "Agreement, measure by measure."),
+            (figures.distribution(estimate, solution), "Response times by class."),
+            (figures.utilisation(comparison.measures), "Utilisation by both roads."),
+        ]
+        section.plots = [Plot(svg=figures.svg(f), caption=caption) for f, caption in plots if f is not None]
+        rows = comparison.to_dict()["measures"]
+        section.tables.append(
+            (
+                "z counts the stated error as theory's own; detectable is the smallest true difference that this run "
+                "would have called a disagreement nine times in ten.",
+                Table(
+                    columns=(
+                        "measure",
+                        "analytic",
+                        "± error",
+                        "simulated",
+                        "± interval",
+                        "difference",
+                        "z",
+                        "detectable",
+                        "verdict",
+                    ),
+                    rows=[
+                        (
+                            measure_name(row),
+                            number(row["analytic"]),
+                            number(row["error"], digits=2),
+                            number(row["simulated"]),
+                            number(row["half_width"], digits=2),
+                            number(row["difference"], digits=2),
+                            number(row["z"], digits=3),
+                            number(row["detectable"], digits=2),
+                            row["verdict"],
+                        )
+                        for row in rows
+                    ],
+                    marks=[row["verdict"] for row in rows],
+                ),
+            )
+        )
+    if comparison.rungs or comparison.refused:
+        section.tables.append(("Every analytic method beside the simulation.", _rungs(comparison)))
+    return section
+
+
+def _rungs(comparison: Comparison) -> Table:
+    assert comparison.estimate is not None
+    simulated = comparison.estimate.measures
+    keys = [key for key in comparison.measures if key[0] == "mean_response"]
+    keys = keys or [key for key in comparison.measures if key[0] == "mean_number"][:4]
+    rows = []
+    for name, rung in comparison.rungs.items():
+        cells = [number(rung.measures[key].value) if key in rung.measures else "-" for key in keys]
+        rows.append((name, f"{1000 * rung.seconds:.3g} ms", *cells))
+    for name, why in comparison.refused.items():
+        rows.append((f"{name}: {why}", "-", *["-"] * len(keys)))
+    seconds = comparison.estimate.seconds
+    rows.append(("simulation", f"{seconds:.3g} s", *(number(simulated[key].value) for key in keys)))
+    return Table(columns=("method", "time", *("/".join(map(str, key)) for key in keys)), rows=rows)
+
+
+def of_search(search: Search, *, trace: Trace | None = None) -> Section:
+    """The choice of n0."""
+    n0 = search.best["servers"][0]
+    section = Section(title=f"Best split: n0 = {n0}", model=toml(model_data(search.model)))
+    goal = " + ".join(f"{weight:g} {scope}" for scope, weight in search.objective.items())
+    guarantee = search.guarantee
+    section.lines.append(f"Objective: {goal} (mean responses). Method: {search.method}, {search.seconds:.3g} s.")
+    if trace is None:
+        section.lines.append(
+            f"With {100 * guarantee['confidence']:g} % confidence none of the {guarantee['designs']} simulated designs "
+            f"is better than n0 = {n0} by more than {100 * guarantee['indifference']:.3g} %"
+            + ("." if guarantee["reached"] else " (the budget ended before the zone that was asked for).")
+        )
+    else:
+        dropped = ", ".join(f"{count} {reason}" for reason, count in trace.dropped.items()) or "none"
+        section.lines.append(f"{trace.used} records of the log used; dropped: {dropped}.")
+        section.lines.extend(f"{notice}." for notice in trace.notices)
+    if search.ties:
+        names = ", ".join(f"n0 = {tie['servers'][0]}" for tie in search.ties)
+        section.lines.append(f"Not separable from it: {names}.")
+    section.plots.append(Plot(svg=figures.svg(figures.curve(search)), caption="The objective against n0."))
+    if trace is not None and len(trace) > 2:
+        plot = figures.burstiness(trace.arrival.tolist())
+        section.plots.append(Plot(svg=figures.svg(plot), caption="How bursty the arrivals of the log are."))
+    marks = []
+    for row in search.table:
+        if row.servers == search.best["servers"]:
+            marks.append("best")
+        elif {"servers": row.servers} in search.ties:
+            marks.append("tie")
+        else:
+            marks.append("" if row.stable else "unstable")
+    rows = [
+        (
+            f"{row.servers[0]} + {row.servers[1]}",
+            "-" if row.load is None else f"{row.load[0]:.3f}, {row.load[1]:.3f}",
+            number(row.analytic),
+            number(row.error, digits=2),
+            number(row.simulated),
+            number(row.half_width, digits=2),
+            f"{row.jobs:,}",
+            mark,
+        )
+        for row, mark in zip(search.table, marks, strict=True)
+    ]
+    columns = ("n0 + n1", "loads", "analytic", "± error", "simulated", "± interval", "jobs", "")
+    section.tables.append(("", Table(columns=columns, rows=rows, marks=marks)))
+    return section
+
+
+def of_sweep(data: Mapping[str, Any]) -> Section:
+    """The answer along one or several numbers."""
+    section = Section(title="Sweep", model=toml(data["model"]))
+    rows = data["rows"]
+    if len(data["axes"]) == 1:
+        plot = figures.sweep_curve(rows, axis=data["axes"][0])
+        section.plots.append(Plot(svg=figures.svg(plot), caption=f"Along {data['axes'][0]}."))
+    table = []
+    for row in rows:
+        point = ", ".join(f"{name} = {value:g}" for name, value in row["point"].items())
+        cells = []
+        for part, width in (("measures", "error"), ("simulated", "half_width")):
+            found = figures.leading(row.get(part, []))
+            cells += [number(found["value"]), number(found.get(width), digits=2)] if found else ["-", "-"]
+        notes = [row.get("message", ""), str(row.get("stability", ""))]
+        notes += [f"theta* {row['theta']:.4g}"] if "theta" in row else []
+        table.append((point, *cells, ", ".join(filter(None, notes))))
+    columns = ("point", "analytic", "± error", "simulated", "± interval", "")
+    section.tables.append(("", Table(columns=columns, rows=table, marks=[row["status"] for row in rows])))
+    return section
