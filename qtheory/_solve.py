@@ -21,7 +21,10 @@ METHODS: dict[str, dict[str, str]] = {
         "mmc": "qtheory.systems.dispatcher.mmc",
         "mgc": "qtheory.systems.dispatcher.mgc",
     },
-    "donor": {},
+    "donor": {
+        "exact": "qtheory.systems.donor.exact",
+        "reduction": "qtheory.systems.donor.reduction",
+    },
     "flexible": {},
     "network": {},
 }
