@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from qtheory.measures import Key, Table
 from qtheory.models.donor import Donor
@@ -13,7 +14,9 @@ from qtheory.systems.donor.numbers import Independent
 Law: TypeAlias = Steady | Independent
 
 
-def solution(model: Donor, *, law: Law, method: str, error: float) -> Solution:
+def solution(
+    model: Donor, *, law: Law, method: str, error: float, details: Mapping[str, Any] | None = None
+) -> Solution:
     """The answer that `law` gives; `error` is the relative error of its mean numbers.
 
     Waiting is presence without being served: by preemption it may come in pieces. Flows give throughputs and
@@ -49,4 +52,5 @@ def solution(model: Donor, *, law: Law, method: str, error: float) -> Solution:
         measures=Table({key: rows[key] for key in ordered}),
         residual=law.residual,
         iterations=steps,
+        details=details or {},
     )

@@ -113,12 +113,12 @@ class Steady:
             sums[key] = sums.get(key, 0.0) + vector
         return sums
 
-    @property
+    @cached_property
     def phases(self) -> Array:
         """P(phase) over all levels."""
         return np.asarray(sum(self.groups.values()))
 
-    @property
+    @cached_property
     def phase_number(self) -> GeometricTail:
         """The law of the number in the phase queue."""
         lay = self.layout
@@ -152,7 +152,7 @@ class Steady:
             rows[n, first : first + width] = here[:width]
         return rows
 
-    @property
+    @cached_property
     def busy_shares(self) -> tuple[float, float, float]:
         """P(server 1 works), P(donor helps), P(donor is at home)."""
 
@@ -166,7 +166,7 @@ class Steady:
             share(lambda n1, n2: donor_at(model, n1=n1, n2=n2) == AT_HOME),
         )
 
-    @property
+    @cached_property
     def residual(self) -> float:
         """How far flows are from balance: relative, the larger of both queues and of the excursions' mass."""
         lay, rates = self.layout, self.layout.model.service_rates
