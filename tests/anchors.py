@@ -338,3 +338,77 @@ FLEXIBLE_SHARE_OF_SAVING = {
     "two": (0.21, 0.30, 0.38, 0.54, 0.70, 0.92),
 }
 """Share of the saving from p = 0 to p = 1 that is reached at p = .1, d = 2: two decimals, N infinite and N = 2."""
+
+# Network: the two examples of Q. Xie and L. Jin, Stabilizing queuing networks with model data-independent control.
+
+NETWORK_FIG1 = {
+    "servers": {"s1": 1.0, "s2": 1.0, "s3": 0.25, "s4": 1.0, "s5": 1.0},
+    "classes": [
+        {"name": "class1", "rate": 1.0, "routes": [["s1", "s3"], ["s4"]]},
+        {"name": "class2", "rate": 1.0, "routes": [["s2"], ["s3", "s5"]]},
+    ],
+}
+NETWORK_FIG3 = {
+    "servers": {"s1": 0.75, "s2": 0.75, "s3": 0.75, "s4": 0.75, "s5": 0.75},
+    "classes": [{"name": "class1", "rate": 1.0, "routes": [["s1", "s2"], ["s1", "s3", "s5"], ["s4", "s5"]]}],
+}
+
+NETWORK_THETA = {
+    "fig1": Anchor(9 / 8, 0.0, "exact", "linear programme solved by hand"),
+    "fig3": Anchor(1.5, 0.0, "exact", "linear programme solved by hand"),
+}
+"""Largest factor by which the arrival rates can be multiplied, servers at their limit."""
+
+NETWORK_FIG1_SPLIT = ((1 / 9, 8 / 9), (8 / 9, 1 / 9))
+"""Route probabilities by class of the linear programme's split at theta*: (.125, 1) and (1, .125) over 1.125."""
+
+_LONGEST, _RANDOM = "longest", "random"
+_VALUE_WEIGHTS = {"alpha": 0.75, "beta": 0.75, "gamma": 0.75}
+
+NETWORK_TOTALS = (
+    ("fig1", 1.0, {"kind": "jsr", "sharing": _RANDOM}, _simulated(22.99, 0.12)),
+    ("fig1", 1.0, {"kind": "jsr", "sharing": _LONGEST}, _simulated(22.24, 0.10)),
+    ("fig1", 1.0, {"kind": "jsr", "sharing": "dominant", "weights": _VALUE_WEIGHTS}, _simulated(26.35, 0.15)),
+    ("fig1", 1.0, {"kind": "maxweight"}, _simulated(27.98, 0.09)),
+    (
+        "fig1",
+        1.0,
+        {"kind": "bernoulli", "split": NETWORK_FIG1_SPLIT},
+        Anchor(24.25, 0.0, "exact", "product form: sum of rho / (1 - rho)"),
+    ),
+    ("fig1", 1.1, {"kind": "jsr", "sharing": _RANDOM}, _simulated(72.1, 3.7)),
+    ("fig1", 1.1, {"kind": "jsr", "sharing": _LONGEST}, _simulated(69.4, 3.1)),
+    (
+        "fig1",
+        0.3,
+        {"kind": "jsr", "sharing": _RANDOM},
+        Anchor(1.910953, 0.5e-6, "numerical", "truncated chain, stationary vector solved"),
+    ),
+    ("fig3", 1.0, {"kind": "jsr", "sharing": _RANDOM}, _simulated(8.66, 0.03)),
+    ("fig3", 1.0, {"kind": "maxweight"}, _simulated(8.34, 0.01)),
+    ("fig3", 1.0, {"kind": "jsq-as", "sharing": _RANDOM, "switch": True}, _simulated(11.88, 0.06)),
+    ("fig3", 0.95, {"kind": "jsq"}, _simulated(20.59, 0.62)),
+)
+"""Rows (network, arrival rate of each class, policy, mean number of jobs in all)."""
+
+_CHAIN = "truncated chain, stationary vector solved"
+
+NETWORK_CLASS1_ALONE = {
+    "all": Anchor(6.016600, 0.5e-6, "numerical", _CHAIN),
+    "s1": Anchor(0.306432, 0.5e-6, "numerical", _CHAIN),
+    "s3": Anchor(3.303500, 0.5e-6, "numerical", _CHAIN),
+    "s4": Anchor(2.406668, 0.5e-6, "numerical", _CHAIN),
+}
+"""Mean number of jobs under JSR in the first example with class 1 alone, rate 1."""
+
+NETWORK_JSQ_SLOPE = {
+    ("fig1", 1.0): Anchor(0.25, 0.0, "exact", "half of class 1 is sent to server 3, of rate 1/4"),
+    ("fig3", 1.1): Anchor(0.0750, 0.00005, "exact", "3/4 of the arrivals reach server 5, of rate 3/4"),
+}
+"""Growth rate of the total number of jobs under JSQ."""
+
+NETWORK_WORST_DRIFT = {
+    ("fig1", 1.0): Anchor(-0.079102, 0.5e-6, "exact", "-81/1024, enumeration of the linear pieces"),
+    ("fig1", 1.1): Anchor(-0.015820, 0.5e-6, "exact", "gamma^2 beta^2 (2 lambda - 2.25)"),
+}
+"""Worst drift of the test function with weights 3/4, by arrival rate of each class."""

@@ -30,8 +30,10 @@ listed under maxweight.
 from __future__ import annotations
 
 import random
+from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from reference_sim import Estimate, over_replications, stream
 
@@ -130,7 +132,7 @@ class NetworkRun:
         self.blocking = self.kind == "jsq-as" and policy.get("holding", "idle") == "blocking"
         self.blocked: dict[str, Place] = {}  # servers occupied by a finished job that may not move on yet
         self.here = {server: [place for place in self.places if place.server == server] for server in servers}
-        self.rates = [*(klass["rate"] for klass in classes), *servers.values()]
+        self.ticks = list(accumulate([*(klass["rate"] for klass in classes), *servers.values()]))
         self.names = list(servers)
 
     # Counting
@@ -155,8 +157,9 @@ class NetworkRun:
     # Choosing
 
     def least(self, options: Sequence, size: Callable, ties: str) -> object:
-        smallest = min(size(option) for option in options)
-        tied = [option for option in options if size(option) == smallest]
+        sizes = [size(option) for option in options]
+        smallest = min(sizes)
+        tied = [option for option, its_size in zip(options, sizes, strict=True) if its_size == smallest]
         return tied[0] if ties == "lowest" or len(tied) == 1 else self.rng.choice(tied)
 
     def route(self, klass: int) -> Place | None:
@@ -262,15 +265,14 @@ class NetworkRun:
 
     def advance(self, until: float) -> None:
         """Run to an instant. Arrivals and service attempts of all servers tick at their constant rates."""
-        total = sum(self.rates)
-        numbers = range(len(self.rates))
+        total = self.ticks[-1]
         while True:
             then = self.now + self.rng.expovariate(total)
             if then >= until:  # memoryless: what is left of this tick may be drawn anew
                 self.now = until
                 return
             self.now = then
-            self.jump(self.rng.choices(numbers, weights=self.rates)[0])
+            self.jump(bisect(self.ticks, self.rng.random() * total))
 
 
 def jobs_in(place: Place | None) -> int:
