@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.kernels._jit import jit
+from qsim.kernels._jit import helper, jit
 
 State = NDArray[np.uint64]
 Array = NDArray[np.float64]
@@ -57,7 +57,7 @@ _NX, _NY = _layers(
 )
 
 
-@jit
+@helper
 def _step(
     s0: np.uint64, s1: np.uint64, s2: np.uint64, s3: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -81,7 +81,7 @@ def next64(state: State) -> np.uint64:
     return bits
 
 
-@jit
+@helper
 def _unit(bits: np.uint64) -> float:
     """A multiple of 2^-53 in [0, 1) from the upper 53 bits."""
     return float(np.int64(bits >> _11)) * _UNIT
@@ -111,7 +111,7 @@ def below(state: State, n: int) -> np.int64:
     return np.int64(product >> _32)
 
 
-@jit
+@helper
 def _exponential_edge(state: State, layer: np.int64, z: float) -> float:
     """What the fast path of the exponential ziggurat leaves over: a value, or -1 to draw again."""
     if layer == _TAIL:

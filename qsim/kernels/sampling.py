@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.kernels._jit import jit
+from qsim.kernels._jit import helper, jit
 from qsim.kernels.random import (
     Array,
     State,
@@ -49,7 +49,7 @@ TABLE = 15  # piecewise inverse: `count` cells: knots, then coefficients
 DEGREE = 7
 
 
-@jit
+@helper
 def choose(params: Array, offset: int, count: int, state: State) -> int:
     """An index with given probabilities in constant time: Walker's alias table (thresholds, then aliases)."""
     scaled = uniform(state) * count
@@ -59,7 +59,7 @@ def choose(params: Array, offset: int, count: int, state: State) -> int:
     return int(params[offset + count + column])
 
 
-@jit
+@helper
 def _phase_type(params: Array, offset: int, phases: int, state: State) -> float:
     width = phases + 1
     sojourns = offset + 2 * width * width
@@ -71,7 +71,7 @@ def _phase_type(params: Array, offset: int, phases: int, state: State) -> float:
     return total
 
 
-@jit
+@helper
 def _table(params: Array, offset: int, cells: int, state: State) -> float:
     """Inverse of -log P(X > x) at an exponential draw: the cell by bisection, its polynomial by Horner's rule."""
     z = exponential(state)
@@ -83,12 +83,12 @@ def _table(params: Array, offset: int, cells: int, state: State) -> float:
         else:
             high = middle
     place = (z - params[offset + low]) / (params[offset + low + 1] - params[offset + low])
-    place = 2.0 * min(max(place, 0.0), 1.0) - 1.0
+    place = 2.0 * (place if place < 1.0 else 1.0) - 1.0
     first = offset + cells + 1 + low * (DEGREE + 1)
     value: float = params[first + DEGREE]
     for power in range(DEGREE - 1, -1, -1):
         value = value * place + params[first + power]
-    return max(value, 0.0)
+    return value if value > 0.0 else 0.0
 
 
 @jit
@@ -125,7 +125,8 @@ def draw(ops: Rows, params: Array, state: State) -> float:
             value *= math.exp(exponential(state) * params[at]) * params[at + 1]
         elif op == BOUNDED_PARETO:
             stretch = math.exp(-math.log1p(-uniform(state) * params[at + 3]) * params[at])
-            value *= min(stretch * params[at + 1], params[at + 2])
+            stretch *= params[at + 1]
+            value *= stretch if stretch < params[at + 2] else params[at + 2]
         elif op == EMPIRICAL:
             value *= params[at + below(state, count)]
         elif op == PHASE_TYPE:
@@ -148,7 +149,8 @@ def fill(ops: Rows, params: Array, state: State, out: Array) -> None:
     if op == EXPONENTIAL:
         fill_exponential(state, params[at], out)
     elif op == CONSTANT:
-        out[:] = params[at]
+        for i in range(out.size):
+            out[i] = params[at]
     elif op == UNIFORM:
         fill_uniform(state, out)
         for i in range(out.size):

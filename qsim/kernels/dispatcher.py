@@ -1,0 +1,248 @@
+"""The dispatcher with killed jobs as two recursions and a merge, block by block in constant memory.
+
+Group 0 never depends on Group 1.  Its starts come out in order and the limit is fixed, so the kill instants
+start + limit come out in order too: they wait in a line until the block reaches them, are merged with the jobs
+submitted to Group 1 (a kill goes before an arrival at the same instant) and served there.  No event list, and exact.
+
+Jobs are counted by arrival index and followed to their departure; time averages are integrals over the window from
+the last arrival of the warm-up to the last counted arrival.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from qsim.kernels._jit import helper, jit
+from qsim.kernels.census import JOINED, QUEUED, SERVED, census, forget, note
+from qsim.kernels.histogram import Counts, add
+from qsim.kernels.passes import above, close_up, divide, longer, merge, part, shift, total
+from qsim.kernels.random import Array, State, fill_uniform
+from qsim.kernels.sampling import Rows, fill
+from qsim.kernels.servers import Places, serve
+
+#: A law's rows, its parameters and the stream it draws from.
+Source = tuple[Rows, Array, State]
+
+#: Jobs a block: large enough to forget the calls, small enough for the second-level cache.
+BLOCK = 1024
+#: Blocks after which the clock is set back, so that instants keep their digits in the longest run.
+_CLOCK = 256
+_NEVER = 2**62
+
+SHORT, LONG, KILLED = range(3)
+#: Kinds of visits to a group: completed in Group 0, killed there, submitted to Group 1, restarted there.
+SHORT0, KILLED0, LONG1, KILLED1 = range(4)
+
+#: Columns of the tally of counted jobs, one class a row; the last four are for killed jobs alone.
+COUNT, RESPONSE, WAIT, WAITED, WAIT0, WAITED0, WAIT1, WAITED1 = range(8)
+#: Rows of the histograms of waits beyond those of the three classes: killed jobs in each group alone.
+WAITS0, WAITS1 = 3, 4
+
+
+@helper
+def count_jobs(
+    waits: Array, responses: Array, at: Array, row: Array, tails: Array, response_counts: Counts, wait_counts: Counts
+) -> None:
+    """Enter jobs of one class into its row of the tally and, where wanted, into its histograms."""
+    row[COUNT] += waits.size
+    row[RESPONSE] += total(responses)
+    row[WAIT] += total(waits)
+    row[WAITED] += above(waits, 0.0)
+    for k in range(at.size):
+        tails[k] += above(responses, at[k])
+    if response_counts.size > 0:
+        add(responses, response_counts)
+        add(waits, wait_counts)
+
+
+@helper
+def count_killed(
+    kills: Array,
+    sizes: Array,
+    waits0: Array,
+    starts: Array,
+    limit: float,
+    at: Array,
+    row: Array,
+    tails: Array,
+    response_counts: Counts,
+    wait_counts: tuple[Counts, Counts, Counts],
+) -> None:
+    """Enter counted killed jobs; histograms of waits: both groups together, Group 0, Group 1."""
+    count = starts.size
+    waits1, waits, responses = np.empty(count), np.empty(count), np.empty(count)
+    for i in range(count):
+        waits1[i] = starts[i] - kills[i]
+        waits[i] = waits0[i] + waits1[i]
+        responses[i] = waits[i] + limit + sizes[i]
+    count_jobs(waits, responses, at, row, tails, response_counts, wait_counts[0])
+    row[WAIT0] += total(waits0)
+    row[WAITED0] += above(waits0, 0.0)
+    row[WAIT1] += total(waits1)
+    row[WAITED1] += above(waits1, 0.0)
+    if response_counts.size > 0:
+        add(waits0, wait_counts[1])
+        add(waits1, wait_counts[2])
+
+
+@jit
+def simulate(
+    gap: Source,
+    classes: State,
+    size0: Source,
+    size1: Source,
+    short_fraction: float,
+    limit: float,
+    free0: Array,
+    places0: Places,
+    free1: Array,
+    places1: Places,
+    warmup: int,
+    jobs: int,
+    at: Array,
+    tally: Array,
+    visits: Array,
+    tails: Array,
+    response_counts: Counts,
+    wait_counts: Counts,
+) -> float:
+    """One replication; fills the tally arrays (zero before) and returns the length of the window.
+
+    `gap`, `size0`, `size1` are laws with their streams, `classes` the stream of submissions.  The histograms have
+    one row a class (waits: two more), or no column where none are wanted.  Arrivals go on after the last counted
+    job until the last counted killed job has started in Group 1.
+    """
+    # One entry to spare in each column: the passes write before they know whether the entry stays.
+    gaps, uniforms = np.empty(BLOCK), np.empty(BLOCK)
+    joins0, sizes0, starts0 = np.empty(BLOCK + 1), np.empty(BLOCK), np.empty(BLOCK)
+    joins1, sizes1 = np.empty(BLOCK + 1), np.empty(BLOCK + 1)
+    waits, responses = np.empty(BLOCK + 1), np.empty(BLOCK + 1)
+    kills, kill_sizes, kill_waits = np.empty(4 * BLOCK), np.empty(4 * BLOCK), np.empty(4 * BLOCK)
+    joins, sizes, starts, starts1 = np.empty(2 * BLOCK), np.empty(2 * BLOCK), np.empty(2 * BLOCK), np.empty(2 * BLOCK)
+    slots = np.empty(2 * BLOCK, np.int64)
+    present, noted, after_forgetting = np.empty(12 * BLOCK), 0, 0
+    last = warmup + jobs
+    first_counted, end_counted = (0 if warmup == 0 else _NEVER), _NEVER
+    head, tail, taken, drawn, block = 0, 0, 0, 0, 0
+    now, begin, window = 0.0, 0.0, 0.0
+    while drawn < last or taken < end_counted:
+        counted = warmup <= drawn < last
+        in_window = drawn < last
+        count = BLOCK
+        if drawn < warmup:
+            count = min(count, warmup - drawn)
+        elif counted:
+            count = min(count, last - drawn)
+        drawn += count
+
+        fill(gap[0], gap[1], gap[2], gaps[:count])
+        fill_uniform(classes, uniforms[:count])
+        n0, now = divide(gaps[:count], uniforms[:count], short_fraction, now, joins0, joins1)
+        n1 = count - n0
+        joins1[n1] = math.inf
+        fill(size0[0], size0[1], size0[2], sizes0[:n0])
+        fill(size1[0], size1[1], size1[2], sizes1[:n1])
+
+        serve(free0, places0, joins0[:n0], sizes0[:n0], limit, starts0[:n0])
+        if 2 * head > kills.size:
+            close_up(kills, head, tail)
+            close_up(kill_sizes, head, tail)
+            close_up(kill_waits, head, tail)
+            head, tail = 0, tail - head
+        kills = longer(kills, tail, tail + n0 + 1)
+        kill_sizes = longer(kill_sizes, tail, tail + n0 + 1)
+        kill_waits = longer(kill_waits, tail, tail + n0 + 1)
+        done = part(
+            joins0[:n0],
+            sizes0[:n0],
+            starts0[:n0],
+            limit,
+            waits,
+            responses,
+            kills[tail:],
+            kill_sizes[tail:],
+            kill_waits[tail:],
+        )
+        end = tail + n0 - done
+        kills[end] = math.inf
+        if counted:
+            count_jobs(
+                waits[:done],
+                responses[:done],
+                at,
+                tally[SHORT],
+                tails[SHORT],
+                response_counts[SHORT],
+                wait_counts[SHORT],
+            )
+            visits[KILLED0, JOINED] += end - tail
+            visits[KILLED0, QUEUED] += total(kill_waits[tail:end])
+        tail = end
+
+        stop = head
+        while kills[stop] <= now:
+            stop += 1
+        killed = stop - head
+        merged = n1 + killed
+        if merged > slots.size:
+            joins, sizes, starts, starts1 = np.empty(merged), np.empty(merged), np.empty(merged), np.empty(merged)
+            slots = np.empty(merged, np.int64)
+        merge(joins1, sizes1, n1, kills[head:], kill_sizes[head:], killed, joins, sizes, slots)
+        serve(free1, places1, joins[:merged], sizes[:merged], math.inf, starts[:merged])
+        for k in range(merged):
+            starts1[slots[k]] = starts[k]
+        if counted:
+            for j in range(n1):
+                waits[j] = starts1[j] - joins1[j]
+                responses[j] = waits[j] + sizes1[j]
+            count_jobs(
+                waits[:n1], responses[:n1], at, tally[LONG], tails[LONG], response_counts[LONG], wait_counts[LONG]
+            )
+            visits[KILLED1, JOINED] += killed
+            visits[KILLED1, QUEUED] += total(starts1[n1:merged]) - total(kills[head:stop])
+            visits[KILLED1, SERVED] += total(kill_sizes[head:stop])
+        low, high = max(first_counted - taken, 0), min(end_counted - taken, killed)
+        if low < high:
+            count_killed(
+                kills[head + low : head + high],
+                kill_sizes[head + low : head + high],
+                kill_waits[head + low : head + high],
+                starts1[n1 + low : n1 + high],
+                limit,
+                at,
+                tally[KILLED],
+                tails[KILLED],
+                response_counts[KILLED],
+                (wait_counts[KILLED], wait_counts[WAITS0], wait_counts[WAITS1]),
+            )
+
+        if in_window:
+            present = longer(present, 3 * noted, 3 * (noted + n0 + merged))
+            noted = note(SHORT0, KILLED0, starts0[:n0], sizes0[:n0], limit, now, present, noted)
+            noted = note(LONG1, LONG1, starts1[:n1], sizes1[:n1], math.inf, now, present, noted)
+            noted = note(KILLED1, KILLED1, starts1[n1:merged], kill_sizes[head:stop], math.inf, now, present, noted)
+            if noted > 2 * after_forgetting + BLOCK:
+                noted = forget(present, noted, now)
+                after_forgetting = noted
+        head = stop
+        taken += killed
+        if drawn == warmup:
+            begin, first_counted = now, taken + tail - head
+            census(present, noted, now, 1.0, visits)
+        elif drawn == last:
+            window, end_counted = now - begin, taken + tail - head
+            census(present, noted, now, -1.0, visits)
+
+        block += 1
+        if block % _CLOCK == 0:
+            shift(free0, now)
+            shift(free1, now)
+            shift(kills[head:tail], now)
+            for k in range(noted):
+                present[3 * k + 1] -= now
+                present[3 * k + 2] -= now
+            begin -= now
+            now = 0.0
+    return window

@@ -1,0 +1,133 @@
+"""Plain loops over columns of jobs: the passes of which the dispatcher's kernels are made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qsim.kernels._jit import helper, jit
+from qsim.kernels.random import Array
+from qsim.kernels.servers import Places
+
+
+@helper
+def total(values: Array) -> float:
+    """Sum in four interleaved parts."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = values.size - values.size % 4
+    for i in range(0, whole, 4):
+        a += values[i]
+        b += values[i + 1]
+        c += values[i + 2]
+        d += values[i + 3]
+    for i in range(whole, values.size):
+        a += values[i]
+    return (a + b) + (c + d)
+
+
+@helper
+def above(values: Array, bound: float) -> int:
+    """How many values exceed the bound."""
+    count = 0
+    for i in range(values.size):
+        count += 1 if values[i] > bound else 0
+    return count
+
+
+@helper
+def shift(values: Array, by: float) -> None:
+    """Set instants back."""
+    for i in range(values.size):
+        values[i] -= by
+
+
+@helper
+def close_up(values: Array, first: int, end: int) -> None:
+    """Move the entries first, ..., end - 1 to the front."""
+    for i in range(first, end):
+        values[i - first] = values[i]
+
+
+@helper
+def longer(values: Array, used: int, wanted: int) -> Array:
+    """The same values with room for `wanted`, doubled if the room must grow."""
+    if wanted <= values.size:
+        return values
+    grown = np.empty(2 * wanted)
+    for i in range(used):
+        grown[i] = values[i]
+    return grown
+
+
+@helper
+def divide(
+    gaps: Array, classes: Array, short_fraction: float, now: float, joins0: Array, joins1: Array
+) -> tuple[int, float]:
+    """Arrival instants by group: how many go to Group 0, and the last instant."""
+    short, long = 0, 0
+    for i in range(gaps.size):
+        now += gaps[i]
+        joins0[short] = now
+        joins1[long] = now
+        is_short = 1 if classes[i] < short_fraction else 0
+        short += is_short
+        long += 1 - is_short
+    return short, now
+
+
+@jit
+def part(
+    joins: Array,
+    sizes: Array,
+    starts: Array,
+    limit: float,
+    waits: Array,
+    responses: Array,
+    kills: Array,
+    kill_sizes: Array,
+    kill_waits: Array,
+) -> int:
+    """Waits and responses of the jobs completed in Group 0; kill instants, sizes and waits of the others.
+
+    Returns how many were completed.  Every column has one entry to spare.
+    """
+    done, killed = 0, 0
+    for k in range(joins.size):
+        start, size = starts[k], sizes[k]
+        wait = start - joins[k]
+        waits[done] = wait
+        responses[done] = wait + size
+        kills[killed] = start + limit
+        kill_sizes[killed] = size
+        kill_waits[killed] = wait
+        outruns = 1 if size > limit else 0
+        done += 1 - outruns
+        killed += outruns
+    return done
+
+
+@jit
+def merge(
+    joins1: Array,
+    sizes1: Array,
+    submitted: int,
+    kills: Array,
+    kill_sizes: Array,
+    killed: int,
+    joins: Array,
+    sizes: Array,
+    slots: Places,
+) -> None:
+    """Jobs in the order of Queue 1; `slots` says which each is: submitted (0, ...) or killed (submitted, ...).
+
+    Both columns of instants must go on with one that is later than all that are merged.
+    """
+    i, j = 0, 0
+    for k in range(submitted + killed):
+        arrival, kill = joins1[i], kills[j]
+        kill_first = kill <= arrival
+        joins[k] = kill if kill_first else arrival
+        sizes[k] = kill_sizes[j] if kill_first else sizes1[i]
+        slots[k] = submitted + j if kill_first else i
+        step = 1 if kill_first else 0
+        j += step
+        i += 1 - step
