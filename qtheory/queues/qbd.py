@@ -132,7 +132,9 @@ def reduce(*, up: Matrix, local: Matrix, down: Matrix, where: str = "queue", loa
     residual = float(np.abs(a2 + (a1 + a0 @ passage) @ passage).sum(axis=1).max()) / scale
     if not residual <= 1e-10:
         raise NotConverged(where=where, residual=residual, iterations=iterations, advice=_ADVICE)
-    passage /= checked_sums(passage, where=where)[:, None]
+    sums = passage.sum(axis=1)
+    check_leak(float(np.abs(sums - 1.0).max()), where=where)
+    passage /= sums[:, None]
     return Reduction(
         passage=passage,
         rate=rate,
@@ -157,13 +159,10 @@ def require_stable(load: float, *, where: str) -> None:
         )
 
 
-def checked_sums(passage: Array, *, where: str) -> Array:
-    """Row sums of a first-passage matrix; raises `NotConverged` unless they are 1 to within 1e-6."""
-    sums = np.asarray(passage.sum(axis=1))
-    gap = float(np.abs(sums - 1.0).max())
-    if not gap <= 1e-6:
-        raise NotConverged(where=where, residual=gap, iterations=1, advice=_ADVICE)
-    return sums
+def check_leak(leak: float, *, where: str) -> None:
+    """Raise `NotConverged` if rows of a first-passage matrix miss the sum 1 by more than 1e-6."""
+    if not leak <= 1e-6:
+        raise NotConverged(where=where, residual=leak, iterations=1, advice=_ADVICE)
 
 
 def spectral_radius(matrix: Array) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from qtheory.models.errors import InvalidModel
 from qtheory.queues.linear import Array, Matrix, dense, factor
 from qtheory.queues.markov import stationary, stationary_signed
-from qtheory.queues.qbd import Reduction, checked_sums, reduce
+from qtheory.queues.qbd import Reduction, check_leak, reduce
 
 _HUGE = 1e150
 
@@ -172,14 +172,18 @@ def attach_boundary(
     # first-passage matrices are made to sum to 1 at every level: a leak of rounding size at a level left e^30
     # times before the next lower one is reached would grow to order 1.
     factors = []
+    leak = 0.0
     block, down = local, entry
     for level in reversed(boundary):
         lu = factor(-block, where=where)
         factors.append(lu)
         passage = lu.solve(dense(down))
-        passage /= checked_sums(passage, where=where)[:, None]
+        sums = passage.sum(axis=1)
+        leak = max(leak, float(np.abs(sums - 1.0).max()))
+        passage /= sums[:, None]
         block = dense(level.local) + level.up @ passage
         down = level.down if level.down is not None else entry
+    check_leak(leak, where=where)
     factors.reverse()
     # Going up: pi_(j+1) = pi_j up_j (-block_(j+1))^-1, rescaled so that hundreds of levels neither over- nor underflow.
     vectors, logs = [_bottom(block, where=where)], [0.0]
