@@ -94,11 +94,11 @@ def _solve(
     (rate,) = nonnegative(arrival_rate=arrival_rate)
     service, count, patience = positive(mean_service=mean_service, servers=servers, mean_patience=mean_patience)
     rate, service, count, patience = np.broadcast_arrays(rate, service, count, patience)
+    load = np.asarray(rate * service)
+    lost = erlang.loss(load=load, servers=count, spare=np.asarray(count - load))
     order, mean = np.atleast_1d(count * (patience / service)), np.atleast_1d(rate * patience)
-    lost = erlang.loss(load=np.asarray(rate * service), servers=count)
-    inverse = np.empty_like(order)
-    leaves = np.empty_like(order)
-    deep = _poisson.is_deep(order=order, mean=mean)
+    inverse, leaves = np.empty_like(order), np.empty_like(order)
+    deep = _poisson.is_deep(order=order, gap=order - mean)
     inverse[deep], leaves[deep] = _patient(order=order[deep], mean=mean[deep])
     inverse[~deep], leaves[~deep] = _crowded(order=order[~deep], mean=mean[~deep])
     inverse, leaves = inverse.reshape(lost.shape), leaves.reshape(lost.shape)
@@ -108,13 +108,14 @@ def _solve(
 
 def _patient(*, order: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
     """1/A and P(abandon | wait) where departures far outpace arrivals, by the continued fraction of the tail."""
-    rest = _poisson.tail_rest(order=order, mean=mean)
+    rest = _poisson.tail_rest(mean=mean, gap=order - mean)
     whole = order + 1.0 + rest
     return (whole - mean) / whole, (1.0 + rest) / whole
 
 
 def _crowded(*, order: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The same where they do not: both terms of the difference are then of the size of the result."""
-    at = _poisson.pmf(order=order, mean=mean)
+    gap = order - mean
+    at = _poisson.pmf(order=order, mean=mean, gap=gap)
     inverse = at / (at + special.gammainc(order + 1.0, mean))
-    return inverse, ((mean - order) + order * inverse) / mean
+    return inverse, (order * inverse - gap) / mean

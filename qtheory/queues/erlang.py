@@ -41,7 +41,7 @@ def erlang_b(*, offered_load: Values | float, servers: Values | float) -> Values
     (load,) = nonnegative(offered_load=offered_load)
     (count,) = positive(servers=servers)
     load, count = np.broadcast_arrays(load, count)
-    return shaped(loss(load=load, servers=count), offered_load)
+    return shaped(loss(load=load, servers=count, spare=np.asarray(count - load)), offered_load)
 
 
 def erlang_c(*, offered_load: Values | float, servers: Values | float) -> Values:
@@ -72,12 +72,12 @@ def erlang_c_slope(*, offered_load: Values | float, servers: Values | float) -> 
     dC/da = (C^2 / B) ((1 - a/c) ((c - a)/a + B) + (1 - B)/c). Arguments and errors as for `erlang_c`, and the
     load must be above 0.
 
-    >>> erlang_c_slope(offered_load=0.25, servers=1)  # C = a for a single server
+    >>> round(erlang_c_slope(offered_load=0.25, servers=1), 12)  # C = a for a single server
     1.0
     """
     positive(offered_load=offered_load)
     load, count, spare = _delay_arguments(offered_load, servers)
-    lost = loss(load=load, servers=count)
+    lost = loss(load=load, servers=count, spare=spare)
     waits = _from_loss(lost=lost, load=load, servers=count, spare=spare)
     free = spare / count
     # C / B = 1 / (free + (1 - free) B) stays finite where B underflows; B / a needs no separate care.
@@ -86,46 +86,46 @@ def erlang_c_slope(*, offered_load: Values | float, servers: Values | float) -> 
     )
 
 
-def loss(*, load: FloatArray, servers: FloatArray) -> FloatArray:
-    """Erlang B on checked arrays of one shape."""
-    a, c = load.ravel(), servers.ravel()
+def loss(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
+    """Erlang B on checked arrays of one shape; `spare` is c - a, which may be known better than the difference."""
+    a, c, gap = load.ravel(), servers.ravel(), spare.ravel()
     out = np.empty_like(a)
     for block in blocks(a.size, width=16):
-        out[block] = _loss(load=a[block], servers=c[block])
+        out[block] = _loss(load=a[block], servers=c[block], spare=gap[block])
     return out.reshape(load.shape)
 
 
 def delay(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
-    """Erlang C on checked arrays of one shape; `spare` is c - a, known better than the difference of the two."""
-    return _from_loss(lost=loss(load=load, servers=servers), load=load, servers=servers, spare=spare)
+    """Erlang C on checked arrays of one shape; `spare` as for `loss`, above 0."""
+    lost = loss(load=load, servers=servers, spare=spare)
+    return _from_loss(lost=lost, load=load, servers=servers, spare=spare)
 
 
 def _from_loss(*, lost: FloatArray, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
     return servers * lost / (spare + load * lost)
 
 
-def _loss(*, load: FloatArray, servers: FloatArray) -> FloatArray:
-    deviations = (load - servers) / np.sqrt(servers)
-    with np.errstate(divide="ignore"):
-        out = _poisson.pmf(order=servers, mean=load)
+def _loss(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
+    deviations = -spare / np.sqrt(servers)
+    out = _poisson.pmf(order=servers, mean=load, gap=spare)
     central = (deviations > -_DEEP) & (deviations <= _OVERLOAD)
     out[central] /= special.gammaincc(servers[central] + 1.0, load[central])
     deep = (deviations <= -_DEEP) & (deviations > -_VANISHING)
     if np.any(deep):
-        ratio = _poisson.tail_ratio(order=servers[deep], mean=load[deep])
-        out[deep] /= 1.0 - out[deep] * ratio
+        rest = _poisson.tail_rest(mean=load[deep], gap=spare[deep])
+        out[deep] /= 1.0 - out[deep] * load[deep] / (1.0 + spare[deep] + rest)
     over = deviations > _OVERLOAD
     if np.any(over):
-        out[over] = _overloaded(load=load[over], servers=servers[over])
+        out[over] = _overloaded(load=load[over], beyond=-spare[over])
     return out
 
 
-def _overloaded(*, load: FloatArray, servers: FloatArray) -> FloatArray:
+def _overloaded(*, load: FloatArray, beyond: FloatArray) -> FloatArray:
     """Legendre's continued fraction of the incomplete gamma function, for loads well above c.
 
     a B = a - c + c / (a - c + 2 + 2 (c - 1) / (a - c + 4 + 3 (c - 2) / ...)).
     """
-    beyond = load - servers
+    servers = load - beyond
     tail = np.zeros_like(load)
     for n in range(_LEVELS, 0, -1):
         tail = n * (servers + 1.0 - n) / (beyond + 2.0 * n + tail)
