@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from qtheory.models.donor import Donor
 from qtheory.models.errors import InvalidModel
 from qtheory.models.laws import Exponential
@@ -18,7 +20,8 @@ from qtheory.systems.donor.numbers import closed_form
 from qtheory.systems.donor.rules import rule
 from qtheory.systems.donor.stability import Stability, check_stable
 
-_ROUNDING = 50.0  # rounding errors of the chain in units of the transform's, from differently cut chains
+# Rounding errors in units of the machine's, see `rounding_error`.
+_ROUNDING, _ROUNDING_LOAD, _ROUNDING_SPREAD = 2e4, 2e3, 0.1
 
 
 def solve(model: Donor, *, at: Sequence[float] = ()) -> Solution:
@@ -61,11 +64,23 @@ def level_load(model: Donor, loads: Stability) -> float:
 
 
 def relative_error(law: Law) -> float:
-    """A bound of the relative error of the mean numbers."""
+    """A bound of the relative error of the mean numbers: rounding, and the transform of the excursion."""
     if not isinstance(law, Steady):
         return 0.0
-    core = law.law.core
-    return _ROUNDING * law.layout.tail.error / (1 - core.load) + law.residual + core.residual
+    return rounding_error(law) + law.layout.tail.error / (1 - law.law.core.load)
+
+
+def rounding_error(law: Steady) -> float:
+    """What rounding does to the mean numbers, relative.
+
+    It grows with 1 / (1 - load), and with the time scales that the chain spans: where an excursion lasts a million
+    steps, its rate of ending loses six digits beside theirs. The factors are the worst of 700 random systems that
+    were solved with four different cuts, doubled.
+    """
+    core, lay = law.law.core, law.layout
+    spread = float(np.abs(np.diag(lay.blocks(lay.start)[0])).max() / lay.tail.rates.min())
+    units = _ROUNDING + _ROUNDING_LOAD / (1 - core.load) + _ROUNDING_SPREAD * spread
+    return units * float(np.finfo(float).eps) + law.residual + core.residual
 
 
 def check_method(model: Donor, *, at: Sequence[float], method: str) -> None:

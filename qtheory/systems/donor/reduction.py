@@ -20,7 +20,7 @@ from qtheory.solution import Solution
 from qtheory.systems.donor import busy_period
 from qtheory.systems.donor.answer import solution
 from qtheory.systems.donor.chain import Steady, layout, steady
-from qtheory.systems.donor.exact import check_method, level_load
+from qtheory.systems.donor.exact import check_method, level_load, rounding_error
 from qtheory.systems.donor.numbers import closed_form
 from qtheory.systems.donor.rules import rule
 from qtheory.systems.donor.stability import check_stable
@@ -28,7 +28,6 @@ from qtheory.systems.donor.stability import check_stable
 _PHASES = (2, 3, 5, 8, 12, 17, 24, 32)
 _SETTLED = 1e-7  # relative change of the mean numbers from one count of phases to the next
 _PRECISION = 22.0  # of the transform: exp(-22) = 3e-10
-_ROUNDING = 1e-13
 
 
 def solve(model: Donor, *, at: Sequence[float] = (), phases: int | None = None) -> Solution:
@@ -62,10 +61,12 @@ def solve(model: Donor, *, at: Sequence[float] = (), phases: int | None = None) 
     if phases is not None:
         law = matched(phases)
         error = _change(matched(max(1, phases - 1)), law) if phases > 1 else 1.0
-        return solution(model, law=law, method="reduction", error=error + _ROUNDING, details=_details(phases, law))
+        return solution(
+            model, law=law, method="reduction", error=error + rounding_error(law), details=_details(phases, law)
+        )
     if not rule(model).queue1_first:
         law = steady(layout(model, excursion=partial(busy_period.exact, precision=_PRECISION)), load=load)
-        error = 10 * float(np.exp(-_PRECISION)) + law.residual + _ROUNDING / (1 - load)
+        error = 10 * float(np.exp(-_PRECISION)) + rounding_error(law)
         details = {"phases": len(law.layout.tail.rates)}
         return solution(model, law=law, method="reduction", error=error, details=details)
     before, change = matched(_PHASES[0]), 1.0
@@ -73,7 +74,7 @@ def solve(model: Donor, *, at: Sequence[float] = (), phases: int | None = None) 
         law = matched(count)
         change = _change(before, law)
         if change <= _SETTLED:
-            error = change + _ROUNDING / (1 - load)
+            error = change + rounding_error(law)
             return solution(model, law=law, method="reduction", error=error, details=_details(count, law))
         before = law
     raise NotConverged(

@@ -53,8 +53,10 @@ def limits(model: Donor) -> tuple[Expression, Expression]:
     rho1 is below the first bound; queue 2, given that, iff rho2 is below the second.
 
     >>> from qtheory.models import Donor, T1T2
-    >>> limits(Donor(arrival_rates=(1, 1), service_rates={"mu1": 2, "mu12": 1, "mu2": 3}, policy=T1T2(t1=3, t2=9)))
-    (mu12*(-lambda2/mu2 + 1)/mu1 + 1, 1)
+    >>> first, second = limits(
+    ...     Donor(arrival_rates=(1, 1), service_rates={"mu1": 2, "mu12": 1, "mu2": 3}, policy=T1T2(t1=3, t2=9)))
+    >>> sympy.simplify(first - (1 + MU12 / MU1 * (1 - LAMBDA2 / MU2))), second
+    (0, 1)
     """
     form = rule(model)
     one = sympy.Integer(1)
