@@ -22,7 +22,7 @@ Values = TypeVar("Values", float, NDArray[Any])
 
 NO_ATOMS: Atoms = (np.empty(0), np.empty(0))
 #: Levels between whose quantiles a density is smooth enough for one piece of a quadrature.
-LEVELS = np.array([1e-9, 1e-6, 1e-3, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999, 1 - 1e-6, 1 - 1e-9])
+LEVELS = np.array([1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
 
 
 class Distribution(ABC):

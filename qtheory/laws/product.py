@@ -15,6 +15,7 @@ from qtheory.models.errors import InvalidModel
 
 #: Most pairs of recorded values that are listed one by one.
 _MOST_PAIRS = 4_000_000
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class ScaledDistribution(Distribution):
@@ -131,29 +132,29 @@ class ProductDistribution(Distribution):
 
         def at(x: float) -> float:
             breaks = tuple(x / self._inner.kinks[self._inner.kinks > 0.0])
-            return self._outer.expect(lambda b: function(np.asarray(x / b), b), above=0.0, breaks=breaks)
+            return self._outer.expect(lambda b: function(np.minimum(x / b, _LARGEST), b), above=0.0, breaks=breaks)
 
         return np.array([at(float(x)) for x in t.ravel()]).reshape(t.shape)
 
     def _survival(self, t: FloatArray) -> FloatArray:
-        return self._average(lambda x, b: self._inner.survival(x), t)
+        return self._average(lambda x, b: self._inner._survival(x), t)
 
     def _cdf(self, t: FloatArray) -> FloatArray:
-        return self._outer.cdf(0.0) + self._average(lambda x, b: self._inner.cdf(x), t)
+        return self._outer.cdf(0.0) + self._average(lambda x, b: self._inner._cdf(x), t)
 
     def _density(self, t: FloatArray) -> FloatArray:
         """The inner factor's density carried by B, and B's density carried by the inner atoms."""
-        carried = self._average(lambda x, b: np.asarray(self._inner.density(x)) / b, t)
+        carried = self._average(lambda x, b: self._inner._density(x) / b, t)
         points, masses = self._inner.atoms
         for point, mass in zip(points[points > 0.0], masses[points > 0.0], strict=True):
             carried = carried + mass * np.asarray(self._outer.density(t / point)) / point
         return carried
 
     def _lower(self, order: float, t: FloatArray) -> FloatArray:
-        return self._average(lambda x, b: b**order * self._inner.partial_moment(order, x), t)
+        return self._average(lambda x, b: b**order * self._inner._lower(order, x), t)
 
     def _upper(self, order: float, t: FloatArray) -> FloatArray:
-        return self._average(lambda x, b: b**order * self._inner.tail_moment(order, x), t)
+        return self._average(lambda x, b: b**order * self._inner._upper(order, x), t)
 
     def _laplace(self, s: FloatArray) -> FloatArray:
         def at(rate: float) -> float:

@@ -66,6 +66,10 @@ class UniformDistribution(Distribution):
     def scv(self) -> float:
         return (self._width / (self._low + self._high)) ** 2 / 3.0
 
+    @property
+    def cuts(self) -> FloatArray:
+        return np.array([self._low + self._width / 2.0])
+
     def _part(self, order: float, low: FloatArray, high: FloatArray) -> FloatArray:
         """E[S^order; low < S <= high] = high^k (high - low)/width x mean of u^k over u in [low/high, 1]."""
         ratio = np.where(high > 0.0, low / high, 1.0)
