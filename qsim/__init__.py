@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from qsim._draw import draw_jobs
+    from qsim._replay import Replay, replay
     from qsim._simulate import simulate
     from qsim.estimate import Estimate
 
-_PLACES = {"Estimate": "qsim.estimate", "simulate": "qsim._simulate"}
+_PLACES = {
+    "Estimate": "qsim.estimate",
+    "Replay": "qsim._replay",
+    "draw_jobs": "qsim._draw",
+    "replay": "qsim._replay",
+    "simulate": "qsim._simulate",
+}
 
-__all__ = ["Estimate", "simulate"]
+__all__ = ["Estimate", "Replay", "draw_jobs", "replay", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

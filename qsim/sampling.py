@@ -14,7 +14,7 @@ import numpy as np
 
 from qsim.kernels import sampling as kernel
 from qsim.kernels.random import Array, State
-from qtheory.models.base import Spec
+from qtheory.models.base import Spec, require
 from qtheory.models.errors import InvalidModel
 from qtheory.models.laws import (
     BoundedPareto,
@@ -66,6 +66,21 @@ def sample(law: Spec, *, size: int, state: State, field: str = "law") -> Array:
     out = np.empty(size)
     kernel.fill(*program(law, field=field), state, out)
     return out
+
+
+def check_progress(law: Spec, *, field: str) -> None:
+    """Raise `InvalidModel` if times between arrivals are always 0: the clock would stand still."""
+    require(not _always_zero(law), field=field, rule="must not be always 0")
+
+
+def _always_zero(law: Spec) -> bool:
+    if isinstance(law, Deterministic):
+        return law.value == 0
+    if isinstance(law, Product):
+        return any(_always_zero(factor) for factor in law.factors)
+    if isinstance(law, Mixture):
+        return all(_always_zero(part) for part, weight in zip(law.laws, law.weights, strict=True) if weight > 0)
+    return False
 
 
 class _Writer:
