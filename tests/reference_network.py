@@ -10,16 +10,18 @@ function of the state). Policies are the mappings of a model file:
 
 - {"kind": "jsq"}: join the next server with the fewest jobs of all kinds, at the origin and after each service.
 - {"kind": "jsr"}: join the route (of the class) whose own places hold the fewest jobs.
-- {"kind": "bernoulli", "split": [[...], ...]}: join a route with the given probabilities, by class.
+- {"kind": "bernoulli", "split": [[...], ...]}: join a route with the given probabilities, by class (in order or by name).
 - {"kind": "maxweight"}: join the first place with the fewest jobs; a server works on the greatest difference between
   a place and a place after it (leaving counts 0), and only if that is positive.
 - {"kind": "jsq-as", "switch": bool, "holding": "idle" | "blocking"}: join the first place with the fewest jobs; a job
   may move on iff the place after its own holds fewer jobs than its own. "idle": places that may not are not served;
-  "blocking": they are, and a finished job occupies its server until it may move. With `switch` it moves to the
-  duplicate, among its class, with the fewest jobs.
+  "blocking": they are, and a finished job occupies its server until it may move. With `switch` (default true) it
+  moves to the duplicate, among its class, with the fewest jobs.
 
 `sharing` says which place a server works on: "random" (in proportion to jobs, default), "longest", "priority" (with
-`order`, a list of class names), "shortest-downstream", "largest-differential", "dominant" (with `weights`).
+`order`, a list of class names), "shortest-downstream", "largest-differential", "dominant" (the places that
+carry the test function V go first, the earlier position before the later; `weights` alpha, beta, gamma, 3/4 by
+default; for committed jobs only).
 `ties` ("random" or "lowest") is for routing; ties between places at a server are random, but go to the first
 listed under maxweight.
 
@@ -40,6 +42,8 @@ from reference_sim import Estimate, over_replications, stream
 Servers = Mapping[str, float]
 Class = Mapping[str, object]
 Policy = Mapping[str, object]
+
+DOMINANCE_WEIGHTS = {"alpha": 0.75, "beta": 0.75, "gamma": 0.75}
 
 
 @dataclass(eq=False)
@@ -171,7 +175,9 @@ class NetworkRun:
             line = self.least(self.expansion[klass], lambda line: sum(place.jobs for place in line), ties)
             return line[0]
         if self.kind == "bernoulli":
-            return self.rng.choices(self.first[klass], weights=self.policy["split"][klass])[0]
+            split = self.policy["split"]
+            weights = split[self.classes[klass]["name"] if isinstance(split, Mapping) else klass]
+            return self.rng.choices(self.first[klass], weights=weights)[0]
         return self.least(self.first[klass], jobs_in, ties)
 
     def next_server(self, options: Sequence[Place | None]) -> Place | None:
@@ -195,7 +201,7 @@ class NetworkRun:
             target = self.least(place.onward, jobs_in, "lowest")
         else:
             target = place.onward[0]
-            if target is not None and self.policy.get("switch", False):
+            if target is not None and self.policy.get("switch", True):
                 duplicates = [other for other in self.here[target.server] if other.klass == place.klass]
                 target = self.least(duplicates, jobs_in, self.policy.get("ties", "random"))
         self.change(place, -1)
@@ -224,13 +230,13 @@ class NetworkRun:
             order = self.policy["order"]
             return lambda place: order.index(self.classes[place.klass]["name"])
         if self.sharing == "shortest-downstream":
-            return lambda place: jobs_in(place.onward[0])
+            return lambda place: min(jobs_in(after) for after in place.onward)
         if self.sharing == "largest-differential":
             return lambda place: -differential(place)
-        if self.sharing == "dominant":
-            dominant = dominant_places(self.expansion, self.policy["weights"])
+        if self.sharing == "dominant" and self.kind != "jsq":
+            dominant = dominant_places(self.expansion, self.policy.get("weights") or DOMINANCE_WEIGHTS)
             return lambda place: (0, place.position) if place in dominant else (1, 0)
-        raise ValueError(f"sharing {self.sharing!r}")
+        raise ValueError(f"sharing {self.sharing!r} with policy {self.kind!r}")
 
     # Moving
 

@@ -157,6 +157,14 @@ class TestDecisions:
         run = standing(FIG1, {"kind": "jsr", "sharing": "fair"}, {(0, 0, 1): 1, (1, 1, 0): 1})
         with pytest.raises(ValueError):
             run.served("s3")
+        run = standing(FIG1, {"kind": "jsq", "sharing": "dominant"}, {(0, "s3"): 1, (1, "s3"): 1})
+        with pytest.raises(ValueError):
+            run.served("s3")
+
+    @pytest.mark.parametrize("split", [[[0, 1], [1, 0]], {"class1": [0, 1], "class2": [1, 0]}], ids=str)
+    def test_bernoulli_split_by_order_or_name(self, split):
+        run = standing(FIG1, {"kind": "bernoulli", "split": split}, {})
+        assert {(run.route(0).server, run.route(1).server) for _ in range(20)} == {("s4", "s2")}
 
 
 class TestSteadyState:

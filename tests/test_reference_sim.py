@@ -130,6 +130,10 @@ class TestVariants:
         jobs = [(0, 6, 0), (0, 5, 0), (0, 4, 1), (1, 1, 1)]
         assert departures(jobs, (2, 1), 2, killed_join="head") == [10, 15, 4, 16]
 
+    def test_freed_server_takes_the_head_of_its_queue_before_a_killed_job_gets_there(self):
+        jobs = [(0, 6, 0), (0, 2, 1), (1, 3, 1), (1, 1, 1)]
+        assert departures(jobs, (1, 1), 2, killed_join="head") == [11, 2, 5, 12]
+
     def test_checkpoint_keeps_a_share_of_the_work(self):
         assert departures([(0, 6, 0)], (1, 1), 2, checkpoint_share=0.5) == [7]
         assert departures([(0, 6, 0)], (1, 1), 2, checkpoint_share=1) == [6]
