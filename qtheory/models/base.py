@@ -126,6 +126,12 @@ def complaint(error: msgspec.ValidationError, raw: Any, *, prefix: str = "", fil
     value: Any = raw
     for step in path:
         value = _child(value, step)
+    if tail.endswith("[...]") and isinstance(value, Mapping) and "`float`" in text:
+        # A value of a table, whose key msgspec does not tell.
+        wrong = [key for key, item in value.items() if not isinstance(item, (int, float)) or isinstance(item, bool)]
+        if wrong:
+            path.append(str(wrong[0]))
+            value = value[wrong[0]]
     for old, new in _WORDS.items():
         text = text.replace(old, new)
     text = re.sub(r", got .*$", "", text)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from qtheory.models.base import Positive, Probability, Spec, Threshold, check_probabilities, require
+from qtheory.models.base import Spec, Threshold, check_probabilities, require
 
 Ties = Literal["random", "lowest"]
 
@@ -74,11 +74,20 @@ Sharing = Literal["random", "longest", "priority", "dominant", "shortest-downstr
 
 
 class _Shared(Spec, frozen=True, kw_only=True):
-    """A policy under which duplicates of one server share it."""
+    """A policy under which the duplicates of one server share it: `sharing` says which of them is served.
+
+    random: in proportion to their jobs (random order of service); longest: the one with most jobs; priority: by
+    class, as listed in `order`; dominant: one that carries the test function with these `weights` (default 3/4
+    each), the earlier position first; shortest-downstream: the one whose next place holds fewest jobs;
+    largest-differential: the one with most jobs beyond those of its next place.
+
+    `ties` says where a job goes that may join several places alike; duplicates that tie for a server are drawn
+    at random.
+    """
 
     sharing: Sharing = "random"
     order: tuple[str, ...] = ()
-    weights: Mapping[str, Positive] = {}
+    weights: Mapping[str, float] = {}
     ties: Ties = "random"
 
     def check(self) -> None:
@@ -86,18 +95,27 @@ class _Shared(Spec, frozen=True, kw_only=True):
             require(bool(self.order), field="order", rule="sharing by priority needs the classes in order")
         else:
             rule = "goes with sharing = priority only"
-            require(not self.order, field="order", rule=rule, value=self.order)
+            require(not self.order, field="order", rule=rule, value=list(self.order))
         if self.sharing == "dominant":
             known = {"alpha", "beta", "gamma"}
             rule = "must give alpha, beta and gamma"
             require(set(self.weights) in (known, set()), field="weights", rule=rule, value=dict(self.weights))
+            for name, weight in self.weights.items():
+                rule = "must lie between 0 and 1"
+                require(0 < weight < 1, field=f"weights.{name}", rule=rule, value=weight)
         else:
             rule = "goes with sharing = dominant only"
             require(not self.weights, field="weights", rule=rule, value=dict(self.weights))
 
 
 class JSQ(_Shared, frozen=True, kw_only=True, tag="jsq"):
-    """Join the shorter next server, by that server's total: decentralised."""
+    """Join the shorter next server, by that server's total: decentralised, decided anew after each service."""
+
+    def check(self) -> None:
+        # Spelled out: zero-argument super() fails in a class that the struct machinery has built anew.
+        _Shared.check(self)
+        rule = "dominant needs jobs that keep to a route, under jsq they do not; take jsr"
+        require(self.sharing != "dominant", field="sharing", rule=rule)
 
 
 class JSR(_Shared, frozen=True, kw_only=True, tag="jsr"):
@@ -105,14 +123,22 @@ class JSR(_Shared, frozen=True, kw_only=True, tag="jsr"):
 
 
 class JSQAS(_Shared, frozen=True, kw_only=True, tag="jsq-as"):
-    """Join the shortest first subserver with artificial (holding) service and an imaginary switch."""
+    """Join the shortest first place; a job moves on only to a place that holds fewer jobs than its own.
+
+    With `switch` a released job joins the shortest duplicate (of its class) of its next place. Under `holding` =
+    "idle" a place that holds its jobs back is not served; under "blocking" it is, and the finished job occupies
+    the server until it may move.
+    """
 
     switch: bool = True
     holding: Literal["idle", "blocking"] = "idle"
 
 
 class MaxWeight(Spec, frozen=True, kw_only=True, tag="maxweight"):
-    """Backpressure: serve the duplicate with the largest weight."""
+    """Backpressure: join the shortest first place; serve the place with most jobs beyond its shortest next one.
+
+    A server works only on a positive difference; among equal ones the first listed. `ties` is for arrivals.
+    """
 
     ties: Ties = "random"
 
@@ -124,15 +150,17 @@ class Bernoulli(_Shared, frozen=True, kw_only=True, tag="bernoulli"):
     class name; empty means the static split of the stabilizability programme.
     """
 
-    split: Mapping[str, tuple[Probability, ...]] | tuple[tuple[Probability, ...], ...] = ()
+    split: Mapping[str, tuple[float, ...]] | tuple[tuple[float, ...], ...] = ()
 
     def check(self) -> None:
-        # Spelled out: zero-argument super() fails in a class that the struct machinery has built anew.
         _Shared.check(self)
         rows: list[tuple[Any, Any]] = (
             list(self.split.items()) if isinstance(self.split, Mapping) else list(enumerate(self.split))
         )
         for name, row in rows:
+            for index, value in enumerate(row):
+                rule = "must be a probability"
+                require(0 <= value <= 1, field=f"split.{name}.{index}", rule=rule, value=value)
             check_probabilities(row, field=f"split.{name}")
 
 
