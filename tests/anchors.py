@@ -241,24 +241,18 @@ def _t2(t2: float, reading: str = "source") -> dict[str, object]:
     return {"kind": "t2", "t2": t2, "reading": reading}
 
 
+def _t1t2(t1: float, t2: float) -> dict[str, object]:
+    return {"kind": "t1t2", "t1": t1, "t2": t2}
+
+
+def _adt(low: float, high: float, t2: float) -> dict[str, object]:
+    return {"kind": "adt", "low": low, "high": high, "t2": t2}
+
+
 DONOR_NUMBERS = (
     (_t1(3), 1.15, 0.4, _donor(2.0115275, 7), _donor(1.6011509, 7), _donor(3.0746200, 7)),
-    (
-        {"kind": "t1t2", "t1": 3, "t2": 10},
-        1.15,
-        0.6,
-        _donor(6.2341700, 7),
-        _donor(4.8660425, 7),
-        _donor(9.3475474, 7),
-    ),
-    (
-        {"kind": "adt", "low": 3, "high": 19, "t2": 6},
-        1.15,
-        0.6,
-        _donor(4.2318426, 7),
-        _donor(4.1655980, 7),
-        _donor(7.0715289, 7),
-    ),
+    (_t1t2(3, 10), 1.15, 0.6, _donor(6.2341700, 7), _donor(4.8660425, 7), _donor(9.3475474, 7)),
+    (_adt(3, 19, 6), 1.15, 0.6, _donor(4.2318426, 7), _donor(4.1655980, 7), _donor(7.0715289, 7)),
 )
 """Rows (policy, rho1, rho2, E[N1], E[N2], E[R] over all jobs)."""
 
@@ -306,19 +300,23 @@ DONOR_RHO1_LIMIT = {2: 1.116515, 3: 1.241369, 5: 1.338370, 8: 1.381330, float("i
 _GAST = "N. Gast, Expected values estimated via mean-field approximation are 1/N-accurate, 2017: simulation"
 
 FLEXIBLE_GAST = {
-    (0.9, 10): Anchor(2.8040, 0.0, "published", _GAST),
-    (0.9, 20): Anchor(2.566, 0.0, "published", _GAST),
-    (0.9, 50): Anchor(2.434, 0.0, "published", _GAST),
-    (0.9, 100): Anchor(2.3931, 0.0, "published", _GAST),
-    (0.9, 1000): Anchor(2.3567, 0.0, "published", _GAST),
-    (0.9, float("inf")): Anchor(2.3527, 0.00005, "published", _GAST),
-    (0.7, 10): Anchor(1.2193, 0.0, "published", _GAST),
-    (0.7, 20): Anchor(1.1737, 0.0, "published", _GAST),
-    (0.7, 30): Anchor(1.1587, 0.0, "published", _GAST),
-    (0.7, 50): Anchor(1.1471, 0.0, "published", _GAST),
-    (0.7, 100): Anchor(1.1387, 0.0, "published", _GAST),
+    key: Anchor(value, 0.00005, "published", _GAST)
+    for key, value in {
+        (0.9, 10): 2.8040,
+        (0.9, 20): 2.566,
+        (0.9, 50): 2.434,
+        (0.9, 100): 2.3931,
+        (0.9, 1000): 2.3567,
+        (0.9, float("inf")): 2.3527,
+        (0.7, 10): 1.2193,
+        (0.7, 20): 1.1737,
+        (0.7, 30): 1.1587,
+        (0.7, 50): 1.1471,
+        (0.7, 100): 1.1387,
+    }.items()
 }
-"""Mean queue length (rho E[T]) by (rho, N) at d = 2, p = 1, draws with replacement; no intervals were given."""
+"""Mean queue length (rho E[T]) by (rho, N) at d = 2, p = 1, draws with replacement. No intervals were given:
+`within` is half a digit, the simulation error is unknown (the value at infinity is the fixed point)."""
 
 FLEXIBLE_TWO_QUEUES = Anchor(5.47491282, 0.5e-8, "numerical", "QBD bracketed by threshold jockeying and blocking")
 """E[T] at N = d = 2 with distinct draws, p = 1, rho = .9."""
@@ -362,6 +360,8 @@ NETWORK_THETA = {
 NETWORK_FIG1_SPLIT = ((1 / 9, 8 / 9), (8 / 9, 1 / 9))
 """Route probabilities by class of the linear programme's split at theta*: (.125, 1) and (1, .125) over 1.125."""
 
+_CHAIN = "truncated chain, stationary vector solved"
+_PRODUCT_FORM = "product form: sum of rho / (1 - rho)"
 _LONGEST, _RANDOM = "longest", "random"
 _VALUE_WEIGHTS = {"alpha": 0.75, "beta": 0.75, "gamma": 0.75}
 
@@ -370,20 +370,10 @@ NETWORK_TOTALS = (
     ("fig1", 1.0, {"kind": "jsr", "sharing": _LONGEST}, _simulated(22.24, 0.10)),
     ("fig1", 1.0, {"kind": "jsr", "sharing": "dominant", "weights": _VALUE_WEIGHTS}, _simulated(26.35, 0.15)),
     ("fig1", 1.0, {"kind": "maxweight"}, _simulated(27.98, 0.09)),
-    (
-        "fig1",
-        1.0,
-        {"kind": "bernoulli", "split": NETWORK_FIG1_SPLIT},
-        Anchor(24.25, 0.0, "exact", "product form: sum of rho / (1 - rho)"),
-    ),
+    ("fig1", 1.0, {"kind": "bernoulli", "split": NETWORK_FIG1_SPLIT}, Anchor(24.25, 0.0, "exact", _PRODUCT_FORM)),
     ("fig1", 1.1, {"kind": "jsr", "sharing": _RANDOM}, _simulated(72.1, 3.7)),
     ("fig1", 1.1, {"kind": "jsr", "sharing": _LONGEST}, _simulated(69.4, 3.1)),
-    (
-        "fig1",
-        0.3,
-        {"kind": "jsr", "sharing": _RANDOM},
-        Anchor(1.910953, 0.5e-6, "numerical", "truncated chain, stationary vector solved"),
-    ),
+    ("fig1", 0.3, {"kind": "jsr", "sharing": _RANDOM}, Anchor(1.910953, 0.5e-6, "numerical", _CHAIN)),
     ("fig3", 1.0, {"kind": "jsr", "sharing": _RANDOM}, _simulated(8.66, 0.03)),
     ("fig3", 1.0, {"kind": "maxweight"}, _simulated(8.34, 0.01)),
     ("fig3", 1.0, {"kind": "jsq-as", "sharing": _RANDOM, "switch": True}, _simulated(11.88, 0.06)),
@@ -391,13 +381,9 @@ NETWORK_TOTALS = (
 )
 """Rows (network, arrival rate of each class, policy, mean number of jobs in all)."""
 
-_CHAIN = "truncated chain, stationary vector solved"
-
 NETWORK_CLASS1_ALONE = {
-    "all": Anchor(6.016600, 0.5e-6, "numerical", _CHAIN),
-    "s1": Anchor(0.306432, 0.5e-6, "numerical", _CHAIN),
-    "s3": Anchor(3.303500, 0.5e-6, "numerical", _CHAIN),
-    "s4": Anchor(2.406668, 0.5e-6, "numerical", _CHAIN),
+    scope: Anchor(value, 0.5e-6, "numerical", _CHAIN)
+    for scope, value in {"all": 6.016600, "s1": 0.306432, "s3": 3.303500, "s4": 2.406668}.items()
 }
 """Mean number of jobs under JSR in the first example with class 1 alone, rate 1."""
 

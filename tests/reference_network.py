@@ -10,7 +10,8 @@ function of the state). Policies are the mappings of a model file:
 
 - {"kind": "jsq"}: join the next server with the fewest jobs of all kinds, at the origin and after each service.
 - {"kind": "jsr"}: join the route (of the class) whose own places hold the fewest jobs.
-- {"kind": "bernoulli", "split": [[...], ...]}: join a route with the given probabilities, by class (in order or by name).
+- {"kind": "bernoulli", "split": [[...], ...]}: join a route with the given probabilities, by class in
+  order or by name.
 - {"kind": "maxweight"}: join the first place with the fewest jobs; a server works on the greatest difference between
   a place and a place after it (leaving counts 0), and only if that is positive.
 - {"kind": "jsq-as", "switch": bool, "holding": "idle" | "blocking"}: join the first place with the fewest jobs; a job
