@@ -9,20 +9,24 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
 
+from qtheory import laws as analytic
 from qtheory.models import (
     Deterministic,
     Dispatcher,
     Empirical,
+    Erlang,
     Exponential,
     Gamma,
+    Hyperexponential,
     Law,
     LogNormal,
     Mixture,
     Weibull,
 )
 from qtheory.models.errors import InvalidModel
+from qtheory.queues.em import hyper_erlang
 from validation.traces import Trace
 
 Floats = NDArray[np.float64]
@@ -58,6 +62,7 @@ class FittedLaw:
 class Fit:
     """A model made from a log.
 
+    `kill_share` is P(service0 > time limit), in the log and in the model.
     `autocorrelation` is that of successive gaps (0 for a renewal process) and `dispersion` the variance-to-mean
     ratio of arrivals in windows of 100 mean gaps (about the gaps' scv for a renewal process): what a model with
     independent gaps leaves out.
@@ -65,6 +70,7 @@ class Fit:
 
     model: Dispatcher
     laws: tuple[FittedLaw, ...]
+    kill_share: tuple[float, float]
     autocorrelation: float
     dispersion: float
     notices: tuple[str, ...]
@@ -73,8 +79,9 @@ class Fit:
 def fit(trace: Trace, *, servers: tuple[int, int], time_limit: float, laws: Laws = "parametric") -> Fit:
     """The dispatcher model closest to a log.
 
-    Each law is the one of exponential, gamma, Weibull and lognormal with the smallest Akaike criterion by maximum
-    likelihood, with an atom at 0 where the log has zeros; with ``laws="empirical"`` the recorded values themselves.
+    Each law is the one of exponential, gamma, Weibull, lognormal and hyper-Erlang (three phases) with the smallest
+    Akaike criterion by maximum likelihood among laws with the log's own mean, so that the loads are the log's; zeros
+    become an atom.  With ``laws="empirical"`` it is the recorded values themselves.
 
     Raises `InvalidModel` when the log has fewer than 2 jobs or no time passes in it.
     """
@@ -103,6 +110,7 @@ def fit(trace: Trace, *, servers: tuple[int, int], time_limit: float, laws: Laws
     return Fit(
         model=model,
         laws=tuple(fitted),
+        kill_share=_kill_share(trace, model),
         autocorrelation=_autocorrelation(gaps),
         dispersion=_dispersion(trace.arrival),
         notices=tuple(notices),
@@ -112,8 +120,6 @@ def fit(trace: Trace, *, servers: tuple[int, int], time_limit: float, laws: Laws
 def _fit(values: Floats, *, field: str, laws: Laws) -> FittedLaw:
     law: Law = Empirical(values=values.tolist()) if laws == "empirical" else best_law(values)
     mean = float(values.mean())
-    from qtheory import laws as analytic
-
     ordered = np.sort(values)
     steps = np.arange(1, values.size + 1) / values.size
     curve = np.asarray(analytic.cdf(law, t=ordered))
@@ -148,36 +154,93 @@ def _positive_law(values: Floats) -> Law:
     mean = float(values.mean())
     if float(values.std()) <= 1e-9 * mean:
         return Deterministic(value=mean)
-    candidates: list[Callable[[Floats, float], tuple[float, Law]]] = [_exponential, _gamma, _weibull, _lognormal]
-    scored = [candidate(values, mean) for candidate in candidates]
-    return min(scored, key=lambda row: row[0])[1]
+    scaled = values / mean
+    candidates: list[Callable[[Floats], tuple[float, Law]]] = [
+        _exponential,
+        _gamma,
+        _weibull,
+        _lognormal,
+        _hyper_erlang,
+    ]
+    scored = [candidate(scaled) for candidate in candidates]
+    return _times(min(scored, key=lambda row: row[0])[1], scale=mean)
 
 
-def _exponential(values: Floats, mean: float) -> tuple[float, Law]:
-    likelihood = -values.size * (math.log(mean) + 1)
-    return 2 - 2 * likelihood, Exponential(mean=mean)
+def _exponential(values: Floats) -> tuple[float, Law]:
+    return 2.0 * values.size, Exponential(mean=1.0)
 
 
-def _gamma(values: Floats, mean: float) -> tuple[float, Law]:
-    shape, _, scale = stats.gamma.fit(values, floc=0)
-    likelihood = float(np.sum(stats.gamma.logpdf(values, shape, scale=scale)))
-    return 4 - 2 * likelihood, Gamma(shape=float(shape), scale=float(scale))
+def _gamma(values: Floats) -> tuple[float, Law]:
+    def minus_likelihood(shape: float) -> float:
+        return -float(np.sum(stats.gamma.logpdf(values, shape, scale=1 / shape)))
+
+    shape, best = _least(minus_likelihood)
+    return 2 + 2 * best, Gamma(shape=shape, scale=1 / shape)
 
 
-def _weibull(values: Floats, mean: float) -> tuple[float, Law]:
-    # In units of the mean, else the search starts far from the scale.
-    shape, _, scale = stats.weibull_min.fit(values / mean, floc=0)
-    scale *= mean
-    likelihood = float(np.sum(stats.weibull_min.logpdf(values, shape, scale=scale)))
-    return 4 - 2 * likelihood, Weibull(shape=float(shape), scale=float(scale))
+def _weibull(values: Floats) -> tuple[float, Law]:
+    def minus_likelihood(shape: float) -> float:
+        return -float(np.sum(stats.weibull_min.logpdf(values, shape, scale=1 / special.gamma(1 + 1 / shape))))
+
+    shape, best = _least(minus_likelihood, low=0.1)
+    return 2 + 2 * best, Weibull(shape=shape, scale=1 / float(special.gamma(1 + 1 / shape)))
 
 
-def _lognormal(values: Floats, mean: float) -> tuple[float, Law]:
+def _lognormal(values: Floats) -> tuple[float, Law]:
     logs = np.log(values)
-    sigma = float(logs.std())
-    likelihood = float(np.sum(stats.norm.logpdf(logs, logs.mean(), sigma) - logs))
-    law = LogNormal(mean=math.exp(float(logs.mean()) + sigma**2 / 2), scv=math.expm1(sigma**2))
-    return 4 - 2 * likelihood, law
+
+    def minus_likelihood(scv: float) -> float:
+        variance = math.log1p(scv)
+        return -float(np.sum(stats.norm.logpdf(logs, -variance / 2, math.sqrt(variance)) - logs))
+
+    scv, best = _least(minus_likelihood)
+    return 2 + 2 * best, LogNormal(mean=1.0, scv=scv)
+
+
+def _hyper_erlang(values: Floats) -> tuple[float, Law]:
+    found = hyper_erlang(values, order=3, branches=3)
+    parameters = 2 * len(found.weights) - 2
+    if set(found.shapes) == {1}:
+        total = math.fsum(found.weights)
+        law: Law = Hyperexponential(probabilities=[w / total for w in found.weights], means=found.means)
+    else:
+        parts = [Erlang(shape=k, mean=m) for k, m in zip(found.shapes, found.means, strict=True)]
+        law = parts[0] if len(parts) == 1 else Mixture(weights=found.weights, laws=parts)
+    return 2 * parameters - 2 * values.size * found.log_likelihood, law
+
+
+def _least(function: Callable[[float], float], *, low: float = 1e-3, high: float = 1e3) -> tuple[float, float]:
+    """Where a function of one positive number is least, searched on a logarithmic scale."""
+    bounds = (math.log(low), math.log(high))
+    found = optimize.minimize_scalar(lambda x: function(math.exp(x)), bounds=bounds, method="bounded")
+    return math.exp(float(found.x)), float(found.fun)
+
+
+def _times(law: Law, *, scale: float) -> Law:
+    """The law of `scale` times the variable."""
+    match law:
+        case Exponential():
+            return Exponential(mean=scale * law.mean)
+        case Gamma():
+            return Gamma(shape=law.shape, scale=scale * law.scale)
+        case Weibull():
+            return Weibull(shape=law.shape, scale=scale * law.scale)
+        case LogNormal():
+            return LogNormal(mean=scale * law.mean, scv=law.scv)
+        case Erlang():
+            return Erlang(shape=law.shape, mean=scale * law.mean)
+        case Hyperexponential():
+            return Hyperexponential(probabilities=law.probabilities, means=[scale * mean for mean in law.means])
+        case Mixture():
+            return Mixture(weights=law.weights, laws=[_times(part, scale=scale) for part in law.laws])
+    raise TypeError(law.kind())
+
+
+def _kill_share(trace: Trace, model: Dispatcher) -> tuple[float, float]:
+    times = trace.service[trace.group == 0]
+    if times.size == 0:
+        return 0.0, 0.0
+    return float(np.mean(times > model.time_limit)), float(analytic.survival(model.service0, t=model.time_limit))
 
 
 def _autocorrelation(gaps: Floats) -> float:

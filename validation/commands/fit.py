@@ -50,6 +50,7 @@ def fit(
                 status="ok",
                 records=log.records,
                 laws=[law.to_dict() for law in found.laws],
+                kill_share=dict(zip(("log", "model"), found.kill_share, strict=True)),
                 autocorrelation=found.autocorrelation,
                 dispersion=None if found.dispersion != found.dispersion else found.dispersion,
                 notices=list(found.notices),
@@ -76,6 +77,9 @@ def fit(
     print(
         f"gaps: autocorrelation {found.autocorrelation:.3f}, dispersion over 100 gaps {found.dispersion:.3g} "
         "(independent gaps would give 0 and about their scv)"
+    )
+    print(
+        f"killed share of the jobs submitted to Group 0: log {found.kill_share[0]:.4f}, model {found.kill_share[1]:.4f}"
     )
     for notice in found.notices:
         print(notice)
