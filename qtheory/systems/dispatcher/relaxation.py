@@ -1,0 +1,41 @@
+"""How long a dispatcher remembers its start: relaxation of the workloads as reflected Brownian motions."""
+
+from __future__ import annotations
+
+import math
+
+from qtheory.laws import Distribution
+from qtheory.models import Dispatcher
+from qtheory.systems.dispatcher.loads import traffic
+
+#: Service times beyond this quantile are cut where the second moment is infinite.
+_CUT = 1e-5
+
+
+def relaxation_jobs(model: Dispatcher) -> float:
+    """Jobs that arrive at the dispatcher during one relaxation time of the slower group.
+
+    The workload of a group behaves as Brownian motion reflected at 0 with drift -d, d = (1 - rho) n, and variance
+    rate P = lambda m^2 (cs2 + I), m mean and cs2 scv of the occupation, I the long-run dispersion of the arrivals;
+    its relaxation time is about 2 P / d^2 (Whitt 1989, "Planning queueing simulations", Management Sci. 35).
+    """
+    offered = traffic(model)
+    longest = 0.0
+    for rate, load, servers, dispersion, occupation in zip(
+        offered.rates, offered.offered, model.servers, offered.dispersions, offered.occupations, strict=True
+    ):
+        if rate == 0.0:
+            continue
+        spare = servers - load
+        variance = rate * (_second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
+        # A group also needs the time of a few services to fill, however light its load.
+        longest = max(longest, 2.0 * variance / spare**2, occupation.mean)
+    return offered.rate * longest
+
+
+def _second_moment(occupation: Distribution) -> float:
+    second = occupation.moment(2.0)
+    if math.isfinite(second):
+        return float(second)
+    cut = occupation.quantile(1.0 - _CUT)
+    return float(occupation.partial_moment(2.0, cut) + cut**2 * _CUT)
