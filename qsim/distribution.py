@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,6 +62,16 @@ class Distribution:
         share = 1.0 if high <= low or math.isinf(high) else (time - low) / (high - low)
         return float(self.counts[:bucket].sum() + share * self.counts[bucket])
 
+    def resolution(self, time: float) -> float:
+        """The width of the bucket of `time` if its count breaks with its neighbours' (an atom or an edge), else 0."""
+        bounds = self._edges()
+        bucket = min(max(int(np.searchsorted(bounds, time, side="left")) - 1, 0), self.counts.size - 1)
+        near = [self.counts[k] if 0 <= k < self.counts.size else 0 for k in (bucket - 1, bucket, bucket + 1)]
+        gap = max(near) - min(near)
+        if gap < max(near) / 2 or gap < 10 * math.sqrt(max(near)):
+            return 0.0
+        return float(bounds[bucket + 1] - bounds[bucket])
+
     def _edges(self) -> Array:
         bounds = edges(self.first, self.first + self.counts.size)
         if self.first == 0:
@@ -104,4 +114,22 @@ def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | 
     spread = math.sqrt(float(np.sum((weights * (shares - centre)) ** 2))) / total
     spread = min(max(2 * spread, 1 / math.sqrt(total)), level / 2, (1 - level) / 2)
     slope = (joint.quantile(level + spread) - joint.quantile(level - spread)) / (2 * spread)
-    return Sample(values=value + slope * (centre - shares), weights=weights)
+    return Sample(values=value + slope * (centre - shares), weights=weights, resolution=joint.resolution(value))
+
+
+def packed(rows: Counts) -> Iterator[Array]:
+    """Each row of counts over all buckets as (first bucket used, number of buckets, counts), for flat tallies."""
+    for row in rows:
+        used = np.flatnonzero(row)
+        first, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 0)
+        yield np.array([first, end - first], np.float64)
+        yield row[first:end].astype(np.float64)
+
+
+def unpacked(flat: Array) -> Iterator[Distribution]:
+    """The histograms that `packed` has laid end to end."""
+    place = 0
+    while place < flat.size:
+        first, size = int(flat[place]), int(flat[place + 1])
+        yield Distribution(first=first, counts=flat[place + 2 : place + 2 + size].astype(np.int64))
+        place += 2 + size

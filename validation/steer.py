@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from qtheory.models import Dispatcher, Model, Network
+from qtheory.models import Dispatcher, Donor, Model, Network
 
 #: Jobs of a comparison and of a plain simulation, where the user names no number: about a second or two each.
 COMPARISON_JOBS = {"dispatcher": 40_000_000, "donor": 16_000_000, "flexible": 8_000_000, "network": 4_000_000}
@@ -44,11 +44,10 @@ def simulation_jobs(model: Model) -> int:
 def warmup(model: Model, *, jobs: int) -> int | None:
     """Jobs to skip in a replication that counts `jobs`; None leaves it to the simulator's own rule.
 
-    Dispatcher: five relaxation times of the slower group, 2 P / d^2 for reflected Brownian motion with work variance
+    Dispatcher and donor: five relaxation times of the slower group, 2 P / d^2 for reflected Brownian motion with work variance
     rate P and spare capacity d = (1 - rho) n, and at least the time to fill both groups; never more than `jobs`.
     """
-    if not isinstance(model, Dispatcher):
+    if not isinstance(model, (Dispatcher, Donor)):
         return None
-    from qtheory.systems.dispatcher.relaxation import relaxation_jobs
-
+    relaxation_jobs = import_module(f"qtheory.systems.{model.kind()}.relaxation").relaxation_jobs
     return int(min(max(1000.0, 5 * relaxation_jobs(model)), max(jobs, 1000)))

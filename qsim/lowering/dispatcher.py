@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from qsim.distribution import Distribution
+from qsim.distribution import packed, unpacked
 from qsim.kernels import dispatcher as kernel
 from qsim.kernels import histogram
 from qsim.kernels.census import JOINED, PRESENT, SERVED
@@ -73,7 +73,7 @@ class DispatcherSimulator:
             waits,
         )
         return np.concatenate(
-            [[window], tally.ravel(), visits.ravel(), tails.ravel(), *_packed(responses), *_packed(waits)]
+            [[window], tally.ravel(), visits.ravel(), tails.ravel(), *packed(responses), *packed(waits)]
         )
 
     def summarise(self, tallies: Sequence[Array]) -> Findings:
@@ -83,7 +83,7 @@ class DispatcherSimulator:
     def _tally(self, flat: Array) -> Tally:
         classes = len(CLASSES)
         bounds = np.cumsum([1, classes * _TALLY_COLUMNS, 4 * _VISIT_COLUMNS, classes * len(self.at)])
-        window, tally, visits, tails, packed = np.split(flat, bounds)
+        window, tally, visits, tails, rows = np.split(flat, bounds)
         visits = visits.reshape(4, _VISIT_COLUMNS)
         tally = tally.reshape(classes, _TALLY_COLUMNS)
         # What the class totals say already: the visits of jobs that visit one group once.
@@ -93,7 +93,7 @@ class DispatcherSimulator:
         killed = visits[kernel.KILLED0]
         if killed[JOINED] > 0:
             killed[SERVED] = killed[JOINED] * self.model.time_limit
-        histograms = tuple(_unpacked(packed))
+        histograms = tuple(unpacked(rows))
         return Tally(
             window=float(window[0]),
             jobs=tally,
@@ -125,20 +125,3 @@ def lower(model: Dispatcher, *, options: Options) -> DispatcherSimulator:
         at=options.at,
         means_only=options.means_only,
     )
-
-
-def _packed(rows: histogram.Counts) -> Iterator[Array]:
-    """Each row of counts as (first bucket used, number of buckets, counts)."""
-    for row in rows:
-        used = np.flatnonzero(row)
-        first, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 0)
-        yield np.array([first, end - first], np.float64)
-        yield row[first:end].astype(np.float64)
-
-
-def _unpacked(flat: Array) -> Iterator[Distribution]:
-    place = 0
-    while place < flat.size:
-        first, size = int(flat[place]), int(flat[place + 1])
-        yield Distribution(first=first, counts=flat[place + 2 : place + 2 + size].astype(np.int64))
-        place += 2 + size
