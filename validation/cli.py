@@ -31,7 +31,6 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name="qtwin",
         help="Queueing systems answered twice: an analytic value and an exact simulation, side by side.",
-        no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=False,
     )

@@ -17,7 +17,10 @@ def fit(
     *,
     trace: TraceFile,
     servers: Annotated[str, typer.Option("--servers", metavar="N0,N1", help="Servers of the two groups.")],
-    time_limit: Annotated[float, typer.Option("--time-limit", metavar="L", help="Group 0 kills a job served for L.")],
+    time_limit: Annotated[
+        float,
+        typer.Option("--time-limit", metavar="L", parser=shared.real_number, help="Group 0 kills a job served for L."),
+    ],
     group_limit: GroupLimit = None,
     width: WidthOption = "one",
     laws: Annotated[str, typer.Option("--laws", help="parametric, or empirical: the recorded values.")] = "parametric",

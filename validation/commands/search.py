@@ -16,7 +16,10 @@ def search(
     file: ModelFile,
     *,
     total: Annotated[
-        int | None, typer.Option("--total", metavar="N", help="Servers to be split.", show_default=False)
+        int | None,
+        typer.Option(
+            "--total", metavar="N", parser=shared.whole_number, help="Servers to be split.", show_default=False
+        ),
     ] = None,
     objective: Annotated[
         str,
@@ -27,9 +30,14 @@ def search(
     width: WidthOption = "one",
     method: Method = "auto",
     indifference: Annotated[
-        float, typer.Option("--indifference", help="Relative difference that does not matter.")
+        float,
+        typer.Option(
+            "--indifference", parser=shared.real_number, metavar="D", help="Relative difference that does not matter."
+        ),
     ] = 0.001,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the choice.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option("--confidence", parser=shared.real_number, metavar="C", help="Of the choice.")
+    ] = 0.95,
     seed: Seed = 1,
     out: Out = None,
     as_json: AsJson = False,

@@ -22,7 +22,6 @@ Method = Annotated[str, typer.Option("--method", help="Analytic method; auto tak
 At = Annotated[
     str, typer.Option("--at", metavar="X,Y", help="Times for P(response > x), separated by commas.", show_default=False)
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the whole simulation.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the report there.", show_default=False)]
 
 
@@ -37,6 +36,18 @@ def whole_number(text: str) -> int:
     return int(text) if text.lstrip("+-").isdigit() else int(value)
 
 
+def real_number(text: str) -> float:
+    """A number; nan is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+    if math.isnan(value):
+        raise typer.BadParameter(f"{text!r} is not a number")
+    return value
+
+
+Seed = Annotated[int, typer.Option("--seed", metavar="S", parser=whole_number, help="Seed of the whole simulation.")]
 Jobs = Annotated[
     int | None,
     typer.Option(

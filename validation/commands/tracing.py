@@ -10,6 +10,7 @@ import typer
 
 from qtheory.models import InvalidModel
 from validation import traces
+from validation.commands.shared import real_number
 from validation.traces import Trace
 
 TraceFile = Annotated[
@@ -23,6 +24,7 @@ GroupLimit = Annotated[
     typer.Option(
         "--group-limit",
         metavar="G",
+        parser=real_number,
         help="SWF: a requested time of at most G means Group 0; default the time limit.",
         show_default=False,
     ),
