@@ -44,8 +44,8 @@ def simulation_jobs(model: Model) -> int:
 def warmup(model: Model, *, jobs: int) -> int | None:
     """Jobs to skip in a replication that counts `jobs`; None leaves it to the simulator's own rule.
 
-    Dispatcher and donor: five relaxation times of the slower group, 2 P / d^2 for reflected Brownian motion with work variance
-    rate P and spare capacity d = (1 - rho) n, and at least the time to fill both groups; never more than `jobs`.
+    Five relaxation times of the slower queue, 2 P / d^2 for reflected Brownian motion with work variance rate P and
+    spare capacity d, and never more than `jobs`; a dispatcher also gets the time to fill both groups.
     """
     if not isinstance(model, (Dispatcher, Donor)):
         return None
