@@ -56,14 +56,15 @@ def search(
 
     if out is not None:
         report.check_folder(out)
-    with progress("searching", quiet=as_json) as tell, shared.option("objective"):
+    names = ("objective", "indifference", "confidence")
+    with progress("searching", quiet=as_json) as tell, shared.naming(file), shared.options(*names):
         if trace is not None:
             log = tracing.open_trace(trace, group_limit=group_limit, width=width, time_limit=model.time_limit)
             if not as_json:
                 tracing.say(log)
             found = _search.search_trace(model, total=total, trace=log, objective=weights, progress=tell)
         else:
-            with shared.answering("search", model=model, path=file, as_json=as_json):
+            with shared.answering("search", model=model, path=None, as_json=as_json):
                 found = _search.search(
                     model,
                     total=total,
@@ -133,6 +134,6 @@ def parse_weights(text: str) -> dict[str, float]:
     if weights:
         from validation._search import check_objective
 
-        with shared.option("objective"):
+        with shared.options("objective"):
             check_objective(weights)
     return weights

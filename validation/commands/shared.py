@@ -25,8 +25,10 @@ At = Annotated[
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write the report there.", show_default=False)]
 
 
-def whole_number(text: str) -> int:
-    """A whole number as people write it: 1000000, 1_000_000 or 1e6."""
+def whole_number(text: str | int) -> int:
+    """A whole number as people write it: 1000000, 1_000_000 or 1e6 (or a default, already a number)."""
+    if isinstance(text, int):
+        return text
     try:
         value = float(text)
     except ValueError:
@@ -36,8 +38,8 @@ def whole_number(text: str) -> int:
     return int(text) if text.lstrip("+-").isdigit() else int(value)
 
 
-def real_number(text: str) -> float:
-    """A number; nan is none."""
+def real_number(text: str | float) -> float:
+    """A number (or a default, already one); nan is none."""
     try:
         value = float(text)
     except ValueError:
@@ -90,21 +92,24 @@ def open_model(path: Path) -> Model:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Complaints about a model name the file it came from."""
+def naming(path: Path | None) -> Iterator[None]:
+    """Complaints about a model name the file it came from; those about an option stand for themselves."""
     try:
         yield
     except InvalidModel as error:
-        raise (error if error.file else error.at(file=str(path))) from None
+        known = path is None or error.file or error.field.startswith("--")
+        raise (error if known else error.at(file=str(path))) from None
 
 
 @contextmanager
-def option(name: str) -> Iterator[None]:
-    """Complaints of a function name the option its argument came from."""
+def options(*names: str) -> Iterator[None]:
+    """Complaints of a function about one of these arguments name the option it came from."""
     try:
         yield
     except InvalidModel as error:
-        raise InvalidModel(field=f"--{name}", rule=error.rule, value=error.value, file=error.file) from None
+        if error.field in names:
+            raise InvalidModel(field=f"--{error.field}", rule=error.rule, value=error.value) from None
+        raise
 
 
 def at_least(minimum: int, **values: int | None) -> None:
@@ -129,7 +134,7 @@ def times(text: str, *, name: str = "at") -> tuple[float, ...]:
 def answering(command: str, *, model: Model, path: Path | None, as_json: bool) -> Iterator[None]:
     """Unstable systems and methods that did not converge end the command with status 3 and their JSON object."""
     try:
-        with naming(path) if path is not None else naming(Path()):
+        with naming(path):
             yield
     except (Unstable, NotConverged) as failure:
         message = f"{path}: {failure}" if path else str(failure)
