@@ -64,7 +64,7 @@ def search(
                 tracing.say(log)
             found = _search.search_trace(model, total=total, trace=log, objective=weights, progress=tell)
         else:
-            with shared.answering("search", model=model, path=None, as_json=as_json):
+            with shared.answering("search", model=model, path=file, as_json=as_json):
                 found = _search.search(
                     model,
                     total=total,
