@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -23,6 +24,11 @@ Values = TypeVar("Values", float, NDArray[Any])
 NO_ATOMS: Atoms = (np.empty(0), np.empty(0))
 #: Levels between whose quantiles a density is smooth enough for one piece of a quadrature.
 LEVELS = np.array([1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
+
+
+_FINE_LEVELS = np.array(
+    [1e-10, 1e-6, 1e-3, 0.03, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12]
+)
 
 
 class Distribution(ABC):
@@ -205,6 +211,27 @@ class Distribution(ABC):
         """Points where the distribution function is not smooth, as far as they are few."""
         ends = [end for end in self.support if 0.0 < end < math.inf]
         return np.unique([*ends, *self.atoms[0][:64]])
+
+    @cached_property
+    def pieces(self) -> FloatArray:
+        """Ends, as logarithms, of pieces on which Gauss-Legendre sums over the density are good to about 1e-9."""
+        low, high = self.support
+        cuts = np.unique([*np.asarray(self.quantile(_FINE_LEVELS)), *self.kinks])
+        cuts = cuts[(cuts > 0.0) & (cuts > low) & (cuts <= high)]
+        ends = np.log(np.unique(np.append(low if low > 0.0 else cuts[0] * 1e-3, cuts)))
+        # No piece wider than a factor of e^2: what is integrated has scales of its own.
+        finer = [np.linspace(a, b, math.ceil((b - a) / 2.0) + 1)[:-1] for a, b in pairwise(ends)]
+        return np.append(np.concatenate(finer), ends[-1])
+
+    def nodes(self) -> tuple[FloatArray, FloatArray]:
+        """Points and weights of a sum that stands for the integral over the density."""
+        points, widths = _quadrature.gauss(left=self.pieces[:-1], right=self.pieces[1:])
+        weights = widths * points * np.asarray(self.density(points))
+        return points.ravel(), (weights * (self.density_share / weights.sum())).ravel()
+
+    def tabulated(self) -> Distribution:
+        """The same law in a form that answers for whole arrays at once, exact or to about 1e-6."""
+        return self
 
     # Hooks
 

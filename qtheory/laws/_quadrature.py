@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from qtheory.models.errors import NotConverged
 
 #: Largest relative error that an integral may leave.
 TOLERANCE = 1e-8
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 def integral(
@@ -58,3 +60,10 @@ def integral(
         advice = "use a law with closed forms, or a phase-type or empirical approximation of it"
         raise NotConverged(where=where, residual=residual, iterations=evaluations, advice=advice)
     return total
+
+
+def gauss(*, left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Points x and widths dy of Gauss-Legendre sums in y = log x, one row of 20 for each piece [left, right] of y."""
+    half = np.asarray((right - left) / 2.0)[..., None]
+    middle = np.asarray((right + left) / 2.0)[..., None]
+    return np.exp(middle + half * _NODES), half * _WEIGHTS

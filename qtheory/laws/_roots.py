@@ -1,68 +1,109 @@
-"""Quantiles from distribution functions: bisection over whole arrays, exact at jumps."""
+"""Quantiles from distribution functions: all levels at once, exact at jumps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qtheory.models.errors import NotConverged
 
-FloatArray = NDArray[np.float64]
+FloatArray = NDArray[Any]
 Function = Callable[[FloatArray], FloatArray]
 _LARGEST = float(np.finfo(np.float64).max)
-_STEPS = 2200  # enough to walk through all doubles
+_STEPS = 2200  # more than enough to walk through all doubles
+_CLOSE = 4e-16
 
 
 def first_at_least(*, cdf: Function, survival: Function, levels: FloatArray, low: float, high: float) -> FloatArray:
     """The smallest t in [low, high] with cdf(t) >= level, to the last bits.
 
-    The upper half of the levels is compared on the survival function, which keeps its digits there.  Bisection,
-    because it needs nothing but monotony and takes all levels at once.  Raises `NotConverged` if the
-    distribution function never reaches a level.
+    The upper half of the levels is compared on the survival function, which keeps its digits there.  Scipy's root
+    finders of this kind take one level at a time or cost as much to load as all the rest of a small model.
+    Raises `NotConverged` if the distribution function never reaches a level.
     """
 
-    def reached(t: FloatArray) -> NDArray[np.bool_]:
-        return np.where(levels <= 0.5, cdf(t) >= levels, survival(t) <= 1.0 - levels)
+    def over(t: FloatArray) -> FloatArray:
+        """cdf(t) - level: at least 0 where t is far enough."""
+        return np.where(levels <= 0.5, cdf(t) - levels, (1.0 - levels) - survival(t))
 
-    left = np.full_like(levels, low)
-    at_low = reached(left)
-    right = np.full_like(levels, high if high < math.inf else 2.0 * low + 1.0)
+    start = np.full_like(levels, low)
+    at_low = over(start)
+    left, right = _bracket(over, start=start, high=high)
+    left, right = _narrowed(over, left=left, right=right)
+    found = _chandrupatla(over, left=left, right=right)
+    return np.where(at_low >= 0.0, low, found)
+
+
+def _bracket(over: Function, *, start: FloatArray, high: float) -> tuple[FloatArray, FloatArray]:
+    """Ends between which each level is reached; the upper one doubles where there is no largest value."""
+    left = start
+    right = np.full_like(start, high) if high < math.inf else 2.0 * start + 1.0
+    value = over(right)
     for _ in range(_STEPS):
-        missing = ~reached(right)
-        if high < math.inf or not np.any(missing):
+        missing = value < 0.0
+        if high < math.inf or not np.any(missing) or np.all(right[missing] >= _LARGEST):
             break
         left = np.where(missing, right, left)
         right = np.where(missing, np.minimum(right * 2.0, _LARGEST), right)
-    if high == math.inf and np.any(missing):
-        where = "quantile"
-        raise NotConverged(where=where, residual=float(np.max(1.0 - cdf(right))), iterations=_STEPS)
+        value = over(right)
+    if high == math.inf and np.any(value < 0.0):
+        advice = "the distribution function stays below the level; check the parameters of the law"
+        raise NotConverged(where="quantile", residual=float(-np.min(value)), iterations=_STEPS, advice=advice)
+    return left, right
+
+
+def _narrowed(over: Function, *, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bisection of exponents until the ends are within a factor of 4, so that any size is found soon."""
     for _ in range(_STEPS):
-        # Halving the exponents first finds a quantile of any size in as many steps as bits.
-        wide = right > 4.0 * left
-        middle = np.where(wide, np.sqrt(np.maximum(left, right * 1e-12) * right), left + (right - left) / 2.0)
-        below_all = (left == 0.0) & (right < 1e-300)
-        done = (middle <= left) | (middle >= right) | below_all | (right - left <= 2e-16 * right)
-        if np.all(done):
+        wide = (right > 4.0 * left) & (right > 1e-300)
+        if not np.any(wide):
             break
-        there = reached(middle)
-        right = np.where(there & ~done, middle, right)
-        left = np.where(~there & ~done, middle, left)
-    return np.where(at_low, low, right)
+        middle = np.where(wide, np.sqrt(np.maximum(left, right * 1e-8) * right), right)
+        there = over(middle) >= 0.0
+        right = np.where(wide & there, middle, right)
+        left = np.where(wide & ~there, middle, left)
+    return left, right
+
+
+def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray) -> FloatArray:
+    """The upper end of a bracket of a few last bits: inverse quadratic steps where safe, else bisection.
+
+    Chandrupatla (1997), A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
+    without using derivatives, Advances in Engineering Software 28.
+    """
+    x1, x2 = left, right
+    f1, f2 = over(x1), over(x2)
+    t = np.full_like(x1, 0.5)
+    for _ in range(_STEPS):
+        x = x1 + t * (x2 - x1)
+        f = over(x)
+        same = (f >= 0.0) == (f1 >= 0.0)
+        x3, f3 = np.where(same, x1, x2), np.where(same, f1, f2)
+        x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
+        x1, f1 = x, f
+        width = np.abs(x2 - x1)
+        least = _CLOSE * np.maximum(np.abs(x1), 1e-300) / np.where(width > 0.0, width, 1.0)
+        if np.all((width == 0.0) | (least >= 0.5)):
+            break
+        with np.errstate(all="ignore"):
+            xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
+            step = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
+            safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi) & np.isfinite(step)
+        bound = np.minimum(least, 0.5)
+        t = np.clip(np.where(safe, step, 0.5), bound, 1.0 - bound)
+    return np.where(f1 >= 0.0, np.where(f2 >= 0.0, np.minimum(x1, x2), x1), x2)
 
 
 def snapped(found: FloatArray, *, levels: FloatArray, points: FloatArray, cdf: Function) -> FloatArray:
     """`found` with quantiles that stand within rounding of an atom put on it."""
     if points.size == 0:
         return found
-    index = (
-        np.clip(np.searchsorted(points, found), 1, points.size - 1) if points.size > 1 else np.zeros_like(found, int)
-    )
-    near = points[index]
-    if points.size > 1:
-        before = points[index - 1]
-        near = np.where(np.abs(found - before) < np.abs(found - near), before, near)
-    on_it = (np.abs(found - near) <= 1e-14 * np.abs(near)) & (cdf(near) >= levels * (1 - 1e-15))
+    place = np.clip(np.searchsorted(points, found), 0, points.size - 1)
+    before = points[np.maximum(place - 1, 0)]
+    near = np.where(np.abs(found - before) < np.abs(found - points[place]), before, points[place])
+    on_it = (np.abs(found - near) <= 1e-14 * np.abs(near)) & (cdf(near) >= levels * (1.0 - 1e-15))
     return np.where(on_it, near, found)

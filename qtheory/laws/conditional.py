@@ -23,6 +23,9 @@ class _Restricted(Distribution):
     def _share(self) -> float:
         raise NotImplementedError
 
+    def tabulated(self) -> Distribution:
+        return type(self)(self._base.tabulated(), limit=self._limit)  # type: ignore[call-arg]
+
     @property
     def density_share(self) -> float:
         return max(1.0 - math.fsum(self.atoms[1]), 0.0) if self._base.density_share > 0.0 else 0.0
@@ -148,6 +151,9 @@ class Capped(Distribution):
     def support(self) -> tuple[float, float]:
         low, high = self._base.support
         return min(low, self._limit), min(high, self._limit)
+
+    def tabulated(self) -> Distribution:
+        return Capped(self._base.tabulated(), limit=self._limit)
 
     @property
     def scv(self) -> float:

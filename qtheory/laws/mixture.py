@@ -50,6 +50,10 @@ class MixtureDistribution(Distribution):
     def kinks(self) -> FloatArray:
         return np.unique(np.concatenate([part.kinks for _, part in self._pairs]))
 
+    def tabulated(self) -> Distribution:
+        weights, parts = zip(*self._pairs, strict=True)
+        return MixtureDistribution(weights=weights, components=[part.tabulated() for part in parts])
+
     def _sum(self, term: Callable[[Distribution], FloatArray]) -> FloatArray:
         return np.asarray(np.sum([w * term(part) for w, part in self._pairs], axis=0))
 

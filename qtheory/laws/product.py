@@ -49,6 +49,9 @@ class ScaledDistribution(Distribution):
     def kinks(self) -> FloatArray:
         return self._base.kinks * self._factor
 
+    def tabulated(self) -> Distribution:
+        return ScaledDistribution(self._base.tabulated(), factor=self._factor)
+
     def _moment(self, order: float) -> float:
         return float(self._factor**order * self._base.moment(order))
 
@@ -124,6 +127,17 @@ class ProductDistribution(Distribution):
         corners = np.outer(self._outer.kinks, self._inner.kinks).ravel()
         return np.unique(np.concatenate([one * middle2, two * middle, corners]))
 
+    def tabulated(self) -> Distribution:
+        """B replaced by a sum over Gauss-Legendre points: about 1e-6 where A is smooth, kinks smeared a little."""
+        points, masses = self._outer.atoms
+        if self._inner.atoms[0].size and self._outer.density_share > 1e-15:
+            return self  # atoms carried along a density would be torn into points
+        scales, weights = points[points > 0.0], masses[points > 0.0]
+        if self._outer.density_share > 1e-15:
+            found, shares = self._outer.nodes()
+            scales, weights = np.append(scales, found), np.append(weights, shares)
+        return _ScaleMixture(self, inner=self._inner.tabulated(), scales=scales, weights=weights)
+
     def _moment(self, order: float) -> float:
         return self._outer.moment(order) * self._inner.moment(order)
 
@@ -161,6 +175,50 @@ class ProductDistribution(Distribution):
             return self._outer.expect(lambda b: self._inner.laplace(rate * b))
 
         return np.array([at(float(rate)) for rate in s.ravel()]).reshape(s.shape)
+
+
+class _ScaleMixture(Distribution):
+    """A product whose outer factor takes finitely many values; answers for whole arrays at once."""
+
+    name = "product"
+
+    def __init__(
+        self, whole: ProductDistribution, *, inner: Distribution, scales: FloatArray, weights: FloatArray
+    ) -> None:
+        self._whole, self._inner, self._scales, self._weights = whole, inner, scales, weights
+        self.tail_index = whole.tail_index
+        self.atoms = whole.atoms
+
+    @property
+    def support(self) -> tuple[float, float]:
+        return self._whole.support
+
+    @property
+    def density_share(self) -> float:
+        return self._whole.density_share
+
+    def _moment(self, order: float) -> float:
+        return self._whole.moment(order)
+
+    def _average(self, hook: Callable[[FloatArray], FloatArray], t: FloatArray, order: float = 0.0) -> FloatArray:
+        flat, out = t.ravel(), np.empty(t.size)
+        step = max(1, _MOST_PAIRS // self._scales.size)
+        for i in range(0, flat.size, step):
+            ratios = np.minimum(flat[i : i + step, None] / self._scales, _LARGEST)
+            out[i : i + step] = hook(ratios) @ (self._weights * self._scales**order)
+        return out.reshape(t.shape)
+
+    def _survival(self, t: FloatArray) -> FloatArray:
+        return self._average(self._inner._survival, t)
+
+    def _density(self, t: FloatArray) -> FloatArray:
+        return self._average(self._inner._density, t, order=-1.0)
+
+    def _lower(self, order: float, t: FloatArray) -> FloatArray:
+        return self._average(lambda x: self._inner._lower(order, x), t, order=order)
+
+    def _upper(self, order: float, t: FloatArray) -> FloatArray:
+        return self._average(lambda x: self._inner._upper(order, x), t, order=order)
 
 
 @describes(laws.Product)
