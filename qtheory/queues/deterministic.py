@@ -53,7 +53,7 @@ def mean_wait(*, arrival_rate: Values | float, service_time: Values | float, ser
     >>> round(mean_wait(arrival_rate=0.8, service_time=1.0, servers=1), 12)
     2.0
     """
-    rate, time, load, count, spare = arguments(arrival_rate, service_time, servers)
+    rate, _, load, count, spare = arguments(arrival_rate, service_time, servers)
     a, c, gap = load.ravel(), count.ravel(), spare.ravel()
     queue = np.zeros_like(a)
     for block in blocks(a.size, width=32 * (_SUMMED + _ORDER + _PANELS * _NODES.size)):

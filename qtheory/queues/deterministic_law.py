@@ -72,14 +72,12 @@ def wait_quantile(*, level: Values | float, arrival_rate: float, service_time: f
     if np.any(share > 1.0 - _SMALLEST):
         raise InvalidModel(field="level", rule=f"must be at most 1 - {_SMALLEST:g}", value=float(share.max()))
     law = _law(arrival_rate, service_time, servers)
-    # P(W > k D) = P(Q >= k c) for whole k > 0 brackets the quantile.
-    beyond = law.at_least[servers::servers]
-    whole = 1.0 + np.searchsorted(-beyond, np.asarray(share) - 1.0, side="right")
 
     def survival(time: FloatArray) -> FloatArray:
-        return _survival(time, law=law)
+        return _survival(time.ravel(), law=law).reshape(time.shape)
 
-    quantile = survival_quantile(survival, level=share, upper=law.service_time * whole, where="M/D/c wait quantile")
+    start = np.asarray(law.service_time / law.servers)
+    quantile = survival_quantile(survival, level=share, start=start, where="M/D/c wait quantile")
     return shaped(quantile, level)
 
 
@@ -99,8 +97,8 @@ def _law(arrival_rate: float, service_time: float, servers: int) -> _Law:
     _, time, load, count, spare = (np.atleast_1d(x) for x in arguments(arrival_rate, service_time, servers))
     share = float(load[0] / count[0])
     tilt = float(-special.lambertw(-share * np.exp(-share), -1).real / share) if share < 1.0 - 1e-6 else 1.0
-    slowest = min(-np.log(share), np.log(tilt) + np.log(share))
-    length = 2.0 * _ALIAS / max(slowest, 1e-300) + 20.0 * np.sqrt(count[0]) + 64.0
+    slowest = max(min(-np.log(share), np.log(tilt) + np.log(share)), 1e-300)
+    length = 2.0 * _ALIAS / slowest + 20.0 * np.sqrt(count[0]) + 64.0
     if length > _LARGEST:
         raise NotConverged(
             where="M/D/c queue length",
@@ -130,9 +128,10 @@ def _transform(*, load: FloatArray, servers: FloatArray, spare: FloatArray, poin
     with np.errstate(under="ignore"):
         shrink = np.exp(-np.log(servers / load) * np.arange(points // 2))
     empty = np.exp(-np.sum(weights[: points // 2] * shrink))
-    queue = empty * fft.irfft(np.conj(np.expm1(np.conj(fft.rfft(weights)))), n=points)[: points // 2] * shrink
+    waiting = fft.irfft(np.conj(np.expm1(np.conj(fft.rfft(weights)))), n=points)[: points // 2]
+    queue: FloatArray = np.maximum(empty * waiting * shrink, 0.0)
     queue[0] = empty
-    return np.maximum(queue, 0.0)
+    return queue
 
 
 def _survival(time: FloatArray, *, law: _Law) -> FloatArray:
@@ -145,4 +144,5 @@ def _survival(time: FloatArray, *, law: _Law) -> FloatArray:
     inside = (index >= 0) & (index < law.queue.size)
     queue = np.where(inside, law.queue[np.where(inside, index, 0)], 0.0)
     beyond = law.at_least[np.minimum(full, law.queue.size)]
-    return beyond + np.sum(queue * special.gammainc(short, arrivals[:, None]), axis=1)
+    reached: FloatArray = np.sum(queue * special.gammainc(short, arrivals[:, None]), axis=1)
+    return np.asarray(beyond + reached)

@@ -82,7 +82,7 @@ def wait_quantile(
     mean_service: Values | float,
     servers: Values | float,
 ) -> Values:
-    """Smallest t with P(W <= t) >= level: log(C / (1 - level)) / (c mu - lambda), or 0 if level <= 1 - C."""
+    """Smallest t with P(W <= t) >= level: log(C / (1 - level)) / (c mu - lambda), 0 if level <= 1 - C."""
     share = levels(level)
     _, waits, decay = _solve(arrival_rate, mean_service, servers)
     with np.errstate(divide="ignore"):
@@ -125,10 +125,9 @@ def response_quantile(
     share = levels(level)
     _, waits, decay = _solve(arrival_rate, mean_service, servers)
     service = 1.0 / np.asarray(mean_service, dtype=np.float64)
-    # Either half of the response exceeds half of t: P(R > t) <= 2 exp(-min(mu, d) t / 2).
-    upper = 2.0 * (np.log(2.0) - np.log1p(-share)) / np.minimum(service, decay)
+    start = 1.0 / np.minimum(service, decay)
     quantile = survival_quantile(
-        _response_survival, level=share, upper=upper, parameters=(waits, decay, service), where="response quantile"
+        _response_survival, level=share, start=start, parameters=(waits, decay, service), where="response quantile"
     )
     return shaped(quantile, arrival_rate)
 

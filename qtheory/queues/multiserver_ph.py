@@ -1,24 +1,26 @@
-"""M/PH/c and MAP/PH/c, first come first served: exact laws of number, wait and response.
+"""M/PH/c and MAP/PH/c, first come first served: laws of number, wait and response.
 
-The chain counts how many of the busy servers are in each service phase (`occupancy`); from level c on it is a
-homogeneous QBD. Matrix-exponential services work as well: then the vectors are signed, and their sums are
-right. With Poisson arrivals the wait follows from the number waiting by the distributional form of Little's
-law (Keilson and Servi 1988, Oper. Res. Lett. 7): P(W > x) = x_c e^(Kx) e, K = L + lambda G, where x_c is the
-law of the occupancy while jobs wait, L the local transitions of c busy servers and G the first passage.
-For other arrivals `age` gives the wait.
+The chain counts how many of the busy servers are in each service phase (`occupancy`), or, where that takes too
+many states, how many deviate from the equilibrium phase law (`modes`); from level c on it is a homogeneous
+QBD. Matrix-exponential services work as well: then the vectors are signed, and their sums are right. With
+Poisson arrivals the wait follows from the number waiting by the distributional form of Little's law (Keilson
+and Servi 1988, Oper. Res. Lett. 7): P(W > x) = x_c e^(Kx) e, K = L + lambda G, where x_c is the law of the
+phases while jobs wait, L the local transitions of c busy servers and G the first passage. For other arrivals
+`age` gives the wait.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from qtheory.models.errors import InvalidModel
+from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues.linear import Array, Matrix, dense
 from qtheory.queues.map import ArrivalProcess, poisson
-from qtheory.queues.occupancy import Occupancy, check_size
+from qtheory.queues.modes import Modes
+from qtheory.queues.occupancy import Occupancy, check_size, size
 from qtheory.queues.phase_algebra import convolution
 from qtheory.queues.phase_type import PhaseType
 from qtheory.queues.qbd import require_stable
@@ -26,6 +28,13 @@ from qtheory.queues.qbd_levels import Level, LevelLaw, stationary_levels
 
 BUDGET = 2200
 """Most states a level that are solved, about half a minute of work on one thread."""
+
+ACCURACY = 1e-8
+"""Change in mean wait and wait probability at which deepening the modes stops, relative to the larger of them and
+a thousandth of a mean service (of 1)."""
+
+_CHEAP = 150
+_FIRST_DEPTH = {2: 8, 3: 6, 4: 6}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,12 +45,16 @@ class ManyServerQueue:
     ----------
     arrivals, service, servers : the model.
     levels : law of the number of jobs in the system and the phases.
+    operators : how the phases of the busy servers are kept.
+    truncation : change in mean wait or wait probability when the modes were last deepened, see `ACCURACY`; 0 if exact.
     """
 
     arrivals: ArrivalProcess
     service: PhaseType
     servers: int
     levels: LevelLaw
+    operators: Occupancy | Modes
+    truncation: float
 
     @property
     def load(self) -> float:
@@ -80,17 +93,17 @@ class ManyServerQueue:
 
     @cached_property
     def wait(self) -> PhaseType:
-        """The law of the time in queue (atom at 0: no wait), for Poisson arrivals.
+        """The law of the time in queue (atom at 0: no wait), for Poisson arrivals; one phase per state of a level.
 
-        Of order C(c + m - 1, m - 1); raises `InvalidModel` for other arrivals, see `age.typed_queue`.
+        Raises `InvalidModel` for other arrivals, see `age.typed_queue`.
         """
         if self.arrivals.order != 1:
             raise InvalidModel(
                 field="arrivals", rule="must be Poisson for this form (use the age process)", value=self.arrivals.order
             )
-        core = self.levels.core
-        local = dense(Occupancy(generator=self.service.generator).local(self.servers))
-        return PhaseType(alpha=self.levels.phases, generator=local + self.arrivals.rate * core.passage)
+        local = dense(self.operators.local(self.servers))
+        generator = local + self.arrivals.rate * self.levels.core.passage
+        return PhaseType(alpha=self.levels.phases, generator=generator)
 
     @property
     def response(self) -> PhaseType:
@@ -98,53 +111,113 @@ class ManyServerQueue:
         return convolution(self.wait, self.service)
 
 
-def m_ph_c(*, rate: float, service: PhaseType, servers: int, where: str = "queue") -> ManyServerQueue:
+def m_ph_c(
+    *,
+    rate: float,
+    service: PhaseType,
+    servers: int,
+    depth: int | None = None,
+    accuracy: float = ACCURACY,
+    where: str = "queue",
+) -> ManyServerQueue:
     """The M/PH/c queue (or M/ME/c): Poisson arrivals, `servers` identical servers, one FCFS queue.
 
-    Raises `Unstable`, `NotConverged` (load within 1e-11 of 1), and `InvalidModel` beyond 2200 states a level:
-    c = 2199 at 2 phases, 64 at 3, 21 at 4.
+    `depth` and `accuracy` as in `map_ph_c`. Raises `Unstable`, and `NotConverged` for a load within 1e-11 of 1 or
+    where 2200 states a level do not suffice.
 
     >>> from qtheory.queues.phase_type import exponential
     >>> queue = m_ph_c(rate=1.0, service=exponential(mean=1.0), servers=2)   # Erlang C is 1/3
     >>> round(queue.wait_probability, 12), round(queue.mean_wait, 12), round(queue.wait.survival(1.0), 6)
     (0.333333333333, 0.333333333333, 0.122626)
     """
-    return map_ph_c(arrivals=poisson(rate=rate), service=service, servers=servers, where=where)
+    arrivals = poisson(rate=rate)
+    return map_ph_c(arrivals=arrivals, service=service, servers=servers, depth=depth, accuracy=accuracy, where=where)
 
 
-def map_ph_c(*, arrivals: ArrivalProcess, service: PhaseType, servers: int, where: str = "queue") -> ManyServerQueue:
-    """The MAP/PH/c queue: any arrival process of this package (types are not told apart), else as `m_ph_c`."""
+def map_ph_c(
+    *,
+    arrivals: ArrivalProcess,
+    service: PhaseType,
+    servers: int,
+    depth: int | None = None,
+    accuracy: float = ACCURACY,
+    where: str = "queue",
+) -> ManyServerQueue:
+    """The MAP/PH/c queue: any arrival process of this package (types are not told apart), else as `m_ph_c`.
+
+    `depth` bounds how many servers may deviate from the equilibrium phase law (see `modes`). None: it grows
+    until mean wait and wait probability change by less than `accuracy` (the remaining error is as a rule a tenth
+    of the last change), and the exact chain is taken where that is as cheap. `servers` or more: the exact chain.
+    """
     if servers < 1:
         raise InvalidModel(field="servers", rule="must be at least 1", value=servers)
     if service.atom:
         raise InvalidModel(field="service", rule="must have no atom at 0", value=service.atom)
     load = arrivals.rate * service.mean / servers
     require_stable(load, where=where)
-    occupancy = Occupancy(generator=service.generator)
-    check_size(arrivals.order * occupancy.size(servers), budget=BUDGET, what="this queue")
-    hidden, jumps = arrivals.hidden, arrivals.arrivals
+
+    def solved(depth: int) -> ManyServerQueue:
+        return _solve(arrivals=arrivals, service=service, servers=servers, depth=depth, load=load, where=where)
+
+    if depth is not None:
+        return solved(depth)
+    if arrivals.order * size(servers=servers, phases=service.order) <= _CHEAP:
+        return solved(servers)
+    depth = _FIRST_DEPTH.get(service.order, 4)
+    before, change = None, float("inf")
+    while depth < servers and arrivals.order * size(servers=depth, phases=service.order) <= BUDGET:
+        queue = solved(depth)
+        if before is not None:
+            change = _change(before, queue)
+            if change <= accuracy:
+                return replace(queue, truncation=change)
+        before, depth = queue, depth + 2
+    if depth >= servers:
+        return solved(servers)
+    raise NotConverged(
+        where=where, residual=change, iterations=depth, advice="too many phases: use fewer, or give a `depth`"
+    )
+
+
+def _solve(
+    *, arrivals: ArrivalProcess, service: PhaseType, servers: int, depth: int, load: float, where: str
+) -> ManyServerQueue:
+    operators: Occupancy | Modes
+    if depth >= servers:
+        operators = Occupancy(generator=service.generator)
+    else:
+        operators = Modes(generator=service.generator, equilibrium=service.equilibrium().alpha, depth=depth)
+    full = operators.size(servers)
+    check_size(arrivals.order * full, budget=BUDGET, what="this queue")
+    copies, jumps = arrivals.order, arrivals.arrivals
     boundary = []
     for n in range(servers):
         boundary.append(
             Level(
-                up=_kron(jumps, occupancy.entries(n, service.alpha)),
-                local=_local(hidden, occupancy.local(n)),
-                down=_side_by_side(arrivals.order, occupancy.departures(n)) if n else None,
+                up=_kron(jumps, operators.entries(n, service.alpha)),
+                local=_local(arrivals.hidden, operators.local(n)),
+                down=_copied(copies, operators.departures(n)) if n else None,
             )
         )
-    entry = occupancy.departures(servers)
-    restart = dense(entry) @ dense(occupancy.entries(servers - 1, service.alpha))
-    full = occupancy.size(servers)
+    entry = operators.departures(servers)
+    restart = dense(entry) @ dense(operators.entries(servers - 1, service.alpha))
     levels = stationary_levels(
         boundary,
         up=_kron(jumps, np.eye(full)),
-        local=_local(hidden, occupancy.local(servers)),
-        down=_side_by_side(arrivals.order, restart),
-        entry=_side_by_side(arrivals.order, entry),
+        local=_local(arrivals.hidden, operators.local(servers)),
+        down=_copied(copies, restart),
+        entry=_copied(copies, entry),
         where=where,
         load=load,
     )
-    return ManyServerQueue(arrivals=arrivals, service=service, servers=servers, levels=levels)
+    return ManyServerQueue(
+        arrivals=arrivals, service=service, servers=servers, levels=levels, operators=operators, truncation=0.0
+    )
+
+
+def _change(before: ManyServerQueue, after: ManyServerQueue) -> float:
+    wait = abs(after.mean_wait - before.mean_wait) / max(abs(after.mean_wait), 1e-3 * after.service.mean)
+    return max(wait, abs(after.wait_probability - before.wait_probability) / max(after.wait_probability, 1e-3))
 
 
 def _kron(small: Array, large: Matrix) -> Matrix:
@@ -152,12 +225,14 @@ def _kron(small: Array, large: Matrix) -> Matrix:
     return float(small[0, 0]) * large if len(small) == 1 else np.kron(small, dense(large))
 
 
-def _side_by_side(copies: int, block: Matrix) -> Matrix:
+def _copied(copies: int, block: Matrix) -> Matrix:
+    """I (x) block."""
     return block if copies == 1 else np.kron(np.eye(copies), dense(block))
 
 
 def _local(hidden: Array, block: Matrix) -> Array:
-    matrix = dense(block)  # a fresh array
+    """hidden (x) I + I (x) block, for a block that may be overwritten."""
+    matrix = dense(block)
     if len(hidden) == 1:
         matrix.flat[:: len(matrix) + 1] += hidden[0, 0]
         return matrix

@@ -197,6 +197,22 @@ def matrix_exponential(*, alpha: ArrayLike, generator: ArrayLike) -> PhaseType:
     return law
 
 
+def closed_by(*, alpha: Array, generator: Array, closing: Array) -> PhaseType:
+    """The law with P(X > t) = alpha e^(Tt) closing, in the form where the closing vector is e."""
+    scale = float(np.abs(closing).max())
+    closing, alpha = closing / scale, alpha * scale
+    if closing.min() > 1e-6:
+        return PhaseType(alpha=alpha * closing, generator=generator * closing[None, :] / closing[:, None])
+    # A vector with small or negative entries is carried to e by a rank-one change of basis.
+    pivot = int(np.abs(closing).argmax())
+    lift = 1.0 - closing
+    start = alpha.copy()
+    start[pivot] -= float(alpha @ lift)
+    matrix = generator + np.outer(lift / closing[pivot], generator[pivot])
+    matrix[:, pivot] -= matrix @ lift
+    return PhaseType(alpha=start, generator=matrix)
+
+
 def density_dip(law: PhaseType) -> float:
     """The lowest point of the density on a grid of 2000 times over 40 slow time constants, over its peak."""
     slow = 1.0 / float(np.abs(np.linalg.eigvals(law.generator).real).min())

@@ -168,12 +168,25 @@ def attach_boundary(
     boundary: Sequence[Level], *, core: Reduction, local: Array, entry: Matrix, where: str = "queue"
 ) -> LevelLaw:
     """The law from a solved repeating part: `local` is the block of level b with all higher levels folded in."""
+    vectors = boundary_vectors(boundary, top=local, entry=entry, where=where)
+    first = vectors.pop()
+    total = float(core.geometric_sums(first, orders=1)[0].sum()) + sum(float(vector.sum()) for vector in vectors)
+    return LevelLaw(boundary=tuple(vector / total for vector in vectors), first=first / total, core=core)
+
+
+def boundary_vectors(
+    boundary: Sequence[Level], *, top: Array, entry: Matrix | None, where: str = "queue"
+) -> list[Array]:
+    """pi_0 .. pi_b up to a common factor, for levels 0 .. b-1 below a level b with local block `top`.
+
+    Everything above b is folded into `top`; `entry` leads from b to b - 1 (None if there is no level below).
+    """
     # Going down: the local block of each level with all levels above it folded in, as LU factors. The rows of
     # first-passage matrices are made to sum to 1 at every level: a leak of rounding size at a level left e^30
     # times before the next lower one is reached would grow to order 1.
     factors = []
     leak = 0.0
-    block, down = local, entry
+    block, down = top, entry
     for level in reversed(boundary):
         lu = factor(-block, where=where)
         factors.append(lu)
@@ -182,7 +195,7 @@ def attach_boundary(
         leak = max(leak, float(np.abs(sums - 1.0).max()))
         passage /= sums[:, None]
         block = dense(level.local) + level.up @ passage
-        down = level.down if level.down is not None else entry
+        down = level.down
     check_leak(leak, where=where)
     factors.reverse()
     # Going up: pi_(j+1) = pi_j up_j (-block_(j+1))^-1, rescaled so that hundreds of levels neither over- nor underflow.
@@ -193,16 +206,8 @@ def attach_boundary(
         shift = log(size) if size > _HUGE or 0.0 < size < 1.0 / _HUGE else 0.0
         vectors.append(vector * np.exp(-shift))
         logs.append(logs[-1] + shift)
-    top = max(logs)
-    vectors = [vector * np.exp(shift - top) for vector, shift in zip(vectors, logs, strict=True)]
-    first = vectors.pop()
-    tail = float(core.geometric_sums(first, orders=1)[0].sum())
-    total = tail + sum(float(vector.sum()) for vector in vectors)
-    return LevelLaw(
-        boundary=tuple(vector / total for vector in vectors),
-        first=first / total,
-        core=core,
-    )
+    highest = max(logs)
+    return [vector * np.exp(shift - highest) for vector, shift in zip(vectors, logs, strict=True)]
 
 
 def _bottom(block: Array, *, where: str) -> Array:
