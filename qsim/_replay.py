@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qsim.kernels.passes import merge
+from qsim.kernels.passes import serve_both
 from qsim.kernels.servers import idle_servers, serve
 from qsim.recorded import Exact, Floats, History, measures
 from qtheory.measures import Key, Table
@@ -148,20 +148,12 @@ def _recursion(model: Dispatcher, arrivals: Floats, services: Floats, groups: Gr
     killed = first[services[first] > model.time_limit]
     killed_at[killed] = start0[killed] + model.time_limit
 
-    count = second.size + killed.size
-    joins, sizes, slots = np.empty(count), np.empty(count), np.empty(count, np.int64)
-    merge(
-        *(_closed(arrivals[second]), _closed(services[second]), second.size),
-        *(_closed(killed_at[killed]), _closed(services[killed]), killed.size),
-        *(joins, sizes, slots),
+    restarts, starts = np.empty(killed.size), np.empty(second.size)
+    serve_both(
+        *idle_servers(model.servers[1]),
+        *(killed_at[killed], services[killed], restarts),
+        *(arrivals[second], services[second], starts),
     )
-    starts = np.empty(count)
-    serve(*idle_servers(model.servers[1]), joins, sizes, math.inf, starts)
-    start1[np.concatenate([second, killed])[slots]] = starts
+    start1[killed], start1[second] = restarts, starts
     departure = np.where(np.isnan(start1), start0, start1) + services
     return History(arrival=arrivals, start0=start0, killed_at=killed_at, start1=start1, departure=departure)
-
-
-def _closed(column: Floats) -> Floats:
-    """The column with the end that `merge` wants."""
-    return np.append(column, math.inf)

@@ -36,11 +36,13 @@ class Sample:
 
     `values[k]` is replication k's figure and `weights[k]` what it stands for (jobs counted, time observed; 1 where
     every replication counts the same).  The estimate is the weighted mean, a ratio estimator whose standard error
-    follows from the residuals weights * (values - mean).
+    follows from the residuals weights * (values - mean).  `resolution` is a length that the measurement cannot
+    resolve; read as uniform, it adds resolution^2 / 12 to the variance.
     """
 
     values: Array
     weights: Array | None = None
+    resolution: float = 0.0
 
     def figure(self, *, confidence: float) -> Figure:
         """Estimate, Student half-width with (replications - 1) degrees of freedom and standard error."""
@@ -54,7 +56,7 @@ class Sample:
         if count == 1 or not math.isfinite(mean):
             return Figure(value=mean, half_width=math.nan, se=math.nan)
         residuals = weights * (values - mean) / weights.mean()
-        se = math.sqrt(float(residuals @ residuals) / (count * (count - 1)))
+        se = math.sqrt(float(residuals @ residuals) / (count * (count - 1)) + self.resolution**2 / 12)
         return Figure(value=mean, half_width=student(confidence=confidence, degrees=count - 1) * se, se=se)
 
 

@@ -17,7 +17,7 @@ JOINED, QUEUED, SERVED, PRESENT, WAIT_LEFT, STAY_LEFT = range(6)
 
 @helper
 def note(
-    kind: int, cut_kind: int, starts: Array, sizes: Array, limit: float, until: float, present: Array, count: int
+    kind: float, cut_kind: float, starts: Array, sizes: Array, limit: float, until: float, present: Array, count: int
 ) -> int:
     """Append (kind, start, end) of the visits that last beyond `until`; those cut at the limit have `cut_kind`."""
     for k in range(starts.size):

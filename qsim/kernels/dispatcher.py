@@ -17,7 +17,7 @@ import numpy as np
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.census import JOINED, QUEUED, SERVED, census, forget, note
 from qsim.kernels.histogram import Counts, add
-from qsim.kernels.passes import above, close_up, divide, longer, merge, part, shift, total
+from qsim.kernels.passes import above, close_up, divide, instants, longer, part, serve_both, shift, total
 from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import Rows, fill
 from qsim.kernels.servers import Places, serve
@@ -114,18 +114,19 @@ def simulate(
     one row a class (waits: two more), or no column where none are wanted.  Arrivals go on after the last counted
     job until the last counted killed job has started in Group 1.
     """
+    # A typed zero: numba would compile the helpers once more for a literal one.
+    nothing = int(np.int64(0))
     # One entry to spare in each column: the passes write before they know whether the entry stays.
     gaps, uniforms = np.empty(BLOCK), np.empty(BLOCK)
     joins0, sizes0, starts0 = np.empty(BLOCK + 1), np.empty(BLOCK), np.empty(BLOCK)
     joins1, sizes1 = np.empty(BLOCK + 1), np.empty(BLOCK + 1)
     waits, responses = np.empty(BLOCK + 1), np.empty(BLOCK + 1)
     kills, kill_sizes, kill_waits = np.empty(4 * BLOCK), np.empty(4 * BLOCK), np.empty(4 * BLOCK)
-    joins, sizes, starts, starts1 = np.empty(2 * BLOCK), np.empty(2 * BLOCK), np.empty(2 * BLOCK), np.empty(2 * BLOCK)
-    slots = np.empty(2 * BLOCK, np.int64)
-    present, noted, after_forgetting = np.empty(12 * BLOCK), 0, 0
+    starts1, kill_starts = np.empty(BLOCK), np.empty(BLOCK)
+    present, noted, after_forgetting = np.empty(12 * BLOCK), nothing, nothing
     last = warmup + jobs
     first_counted, end_counted = (0 if warmup == 0 else _NEVER), _NEVER
-    head, tail, taken, drawn, block = 0, 0, 0, 0, 0
+    head, tail, taken, drawn, block = nothing, nothing, nothing, nothing, nothing
     now, begin, window = 0.0, 0.0, 0.0
     while drawn < last or taken < end_counted:
         counted = warmup <= drawn < last
@@ -138,10 +139,13 @@ def simulate(
         drawn += count
 
         fill(gap[0], gap[1], gap[2], gaps[:count])
-        fill_uniform(classes, uniforms[:count])
-        n0, now = divide(gaps[:count], uniforms[:count], short_fraction, now, joins0, joins1)
+        if 0.0 < short_fraction < 1.0:
+            fill_uniform(classes, uniforms[:count])
+            n0, now = divide(gaps[:count], uniforms[:count], short_fraction, now, joins0, joins1)
+        else:
+            n0 = count if short_fraction > 0.0 else 0
+            now = instants(gaps[:count], now, joins0 if n0 > 0 else joins1)
         n1 = count - n0
-        joins1[n1] = math.inf
         fill(size0[0], size0[1], size0[2], sizes0[:n0])
         fill(size1[0], size1[1], size1[2], sizes1[:n1])
 
@@ -185,14 +189,17 @@ def simulate(
         while kills[stop] <= now:
             stop += 1
         killed = stop - head
-        merged = n1 + killed
-        if merged > slots.size:
-            joins, sizes, starts, starts1 = np.empty(merged), np.empty(merged), np.empty(merged), np.empty(merged)
-            slots = np.empty(merged, np.int64)
-        merge(joins1, sizes1, n1, kills[head:], kill_sizes[head:], killed, joins, sizes, slots)
-        serve(free1, places1, joins[:merged], sizes[:merged], math.inf, starts[:merged])
-        for k in range(merged):
-            starts1[slots[k]] = starts[k]
+        kill_starts = longer(kill_starts, 0, killed)
+        serve_both(
+            free1,
+            places1,
+            kills[head:stop],
+            kill_sizes[head:stop],
+            kill_starts,
+            joins1[:n1],
+            sizes1[:n1],
+            starts1,
+        )
         if counted:
             for j in range(n1):
                 waits[j] = starts1[j] - joins1[j]
@@ -201,7 +208,7 @@ def simulate(
                 waits[:n1], responses[:n1], at, tally[LONG], tails[LONG], response_counts[LONG], wait_counts[LONG]
             )
             visits[KILLED1, JOINED] += killed
-            visits[KILLED1, QUEUED] += total(starts1[n1:merged]) - total(kills[head:stop])
+            visits[KILLED1, QUEUED] += total(kill_starts[:killed]) - total(kills[head:stop])
             visits[KILLED1, SERVED] += total(kill_sizes[head:stop])
         low, high = max(first_counted - taken, 0), min(end_counted - taken, killed)
         if low < high:
@@ -209,7 +216,7 @@ def simulate(
                 kills[head + low : head + high],
                 kill_sizes[head + low : head + high],
                 kill_waits[head + low : head + high],
-                starts1[n1 + low : n1 + high],
+                kill_starts[low:high],
                 limit,
                 at,
                 tally[KILLED],
@@ -219,10 +226,12 @@ def simulate(
             )
 
         if in_window:
-            present = longer(present, 3 * noted, 3 * (noted + n0 + merged))
-            noted = note(SHORT0, KILLED0, starts0[:n0], sizes0[:n0], limit, now, present, noted)
-            noted = note(LONG1, LONG1, starts1[:n1], sizes1[:n1], math.inf, now, present, noted)
-            noted = note(KILLED1, KILLED1, starts1[n1:merged], kill_sizes[head:stop], math.inf, now, present, noted)
+            present = longer(present, 3 * noted, 3 * (noted + count + killed))
+            noted = note(1.0 * SHORT0, 1.0 * KILLED0, starts0[:n0], sizes0[:n0], limit, now, present, noted)
+            noted = note(1.0 * LONG1, 1.0 * LONG1, starts1[:n1], sizes1[:n1], math.inf, now, present, noted)
+            noted = note(
+                1.0 * KILLED1, 1.0 * KILLED1, kill_starts[:killed], kill_sizes[head:stop], math.inf, now, present, noted
+            )
             if noted > 2 * after_forgetting + BLOCK:
                 noted = forget(present, noted, now)
                 after_forgetting = noted

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.random import Array
-from qsim.kernels.servers import Places
+from qsim.kernels.servers import Places, serve
 
 
 @helper
@@ -59,6 +61,15 @@ def longer(values: Array, used: int, wanted: int) -> Array:
 
 
 @helper
+def instants(gaps: Array, now: float, joins: Array) -> float:
+    """Arrival instants where all jobs go to one group; returns the last."""
+    for i in range(gaps.size):
+        now += gaps[i]
+        joins[i] = now
+    return now
+
+
+@helper
 def divide(
     gaps: Array, classes: Array, short_fraction: float, now: float, joins0: Array, joins1: Array
 ) -> tuple[int, float]:
@@ -106,28 +117,24 @@ def part(
 
 
 @jit
-def merge(
-    joins1: Array,
-    sizes1: Array,
-    submitted: int,
+def serve_both(
+    free: Array,
+    places: Places,
     kills: Array,
     kill_sizes: Array,
-    killed: int,
+    kill_starts: Array,
     joins: Array,
     sizes: Array,
-    slots: Places,
+    starts: Array,
 ) -> None:
-    """Jobs in the order of Queue 1; `slots` says which each is: submitted (0, ...) or killed (submitted, ...).
-
-    Both columns of instants must go on with one that is later than all that are merged.
-    """
+    """Starts in Group 1 of killed and of submitted jobs, in runs of either; a kill goes before a simultaneous join."""
     i, j = 0, 0
-    for k in range(submitted + killed):
-        arrival, kill = joins1[i], kills[j]
-        kill_first = kill <= arrival
-        joins[k] = kill if kill_first else arrival
-        sizes[k] = kill_sizes[j] if kill_first else sizes1[i]
-        slots[k] = submitted + j if kill_first else i
-        step = 1 if kill_first else 0
-        j += step
-        i += 1 - step
+    while i < joins.size or j < kills.size:
+        first = j
+        while j < kills.size and (i == joins.size or kills[j] <= joins[i]):
+            j += 1
+        serve(free, places, kills[first:j], kill_sizes[first:j], math.inf, kill_starts[first:j])
+        first = i
+        while i < joins.size and (j == kills.size or joins[i] < kills[j]):
+            i += 1
+        serve(free, places, joins[first:i], sizes[first:i], math.inf, starts[first:i])
