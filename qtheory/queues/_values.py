@@ -14,6 +14,7 @@ FloatArray = NDArray[np.float64]
 Values = TypeVar("Values", float, NDArray[Any])
 """A number when every argument is a number, an array as soon as one of them is an array."""
 
+_EPSILON = float(np.finfo(np.float64).eps)
 _SPLITTER = 134217729.0  # 2**27 + 1 cuts a double into two halves of 26 bits (Dekker 1971)
 
 
@@ -72,14 +73,17 @@ def spare_servers(*, arrival_rate: FloatArray, mean_service: FloatArray, servers
 
 
 def require_stable(*, spare: FloatArray, servers: FloatArray, where: str = "queue") -> None:
-    """Raises `Unstable`, with the index of the first culprit, unless every queue has spare capacity."""
-    if np.all(spare > 0.0):
+    """Raises `Unstable`, with the index of the first culprit, unless every queue has spare capacity.
+
+    A load of 1 to within the rounding of the input counts as 1: nobody means the wait of 1e16 that it would give.
+    """
+    stable = spare > _EPSILON * servers
+    if np.all(stable):
         return
+    index = tuple(int(i) for i in np.argwhere(~stable)[0])
     spare, servers = np.broadcast_arrays(spare, servers)
-    index = tuple(int(i) for i in np.argwhere(~(spare > 0.0))[0])
-    load = float(1.0 - spare[index] / servers[index])
     place = f"{where} {list(index)}" if index else where
-    raise Unstable(where=place, load=load)
+    raise Unstable(where=place, load=max(1.0, float(1.0 - spare[index] / servers[index])))
 
 
 def shaped(out: FloatArray, like: Values | float) -> Values:

@@ -53,14 +53,12 @@ def mean_wait(*, arrival_rate: Values | float, service_time: Values | float, ser
     >>> round(mean_wait(arrival_rate=0.8, service_time=1.0, servers=1), 12)
     2.0
     """
-    rate, _, load, count, spare = arguments(arrival_rate, service_time, servers)
+    _, time, load, count, spare = arguments(arrival_rate, service_time, servers)
     a, c, gap = load.ravel(), count.ravel(), spare.ravel()
-    queue = np.zeros_like(a)
+    wait = np.zeros_like(a)
     for block in blocks(a.size, width=32 * (_SUMMED + _ORDER + _PANELS * _NODES.size)):
-        queue[block] = _mean_queue(load=a[block], servers=c[block], spare=gap[block])
-    busy = rate > 0.0
-    wait = np.where(busy, queue.reshape(load.shape) / np.where(busy, rate, 1.0), 0.0)
-    return shaped(wait, arrival_rate)
+        wait[block] = _mean_wait(load=a[block], servers=c[block], spare=gap[block])
+    return shaped(wait.reshape(load.shape) * time, arrival_rate)
 
 
 def cosmetatos_wait(*, arrival_rate: Values | float, service_time: Values | float, servers: Values | float) -> Values:
@@ -125,8 +123,8 @@ def arguments(
     return rate, time, np.asarray(rate * time), count, spare
 
 
-def _mean_queue(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
-    """sum_(i>=1) E[(N_i - i c)^+] / i, loads above 0 or the result is 0."""
+def _mean_wait(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
+    """sum_(i>=1) E[(N_i - i c)^+] / (i a), the mean wait in service times; 0 where nothing arrives."""
     busy = np.flatnonzero(load > 0.0)
     out = np.zeros_like(load)
     if busy.size == 0:
@@ -142,27 +140,26 @@ def _mean_queue(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> 
     half = 0.5 * np.diff(edges)[:, :, None]
     root = (edges[:, :-1, None] + half * (1.0 + _NODES)).reshape(busy.size, -1)
     panel_weights = 2.0 * root * (half * _WEIGHTS).reshape(busy.size, -1)
-    terms = _excess_per_step(times=np.concatenate([steps, root * root], axis=1), load=a, servers=c, spare=gap)
+    terms = _excess_share(times=np.concatenate([steps, root * root], axis=1), load=a, servers=c, spare=gap)
     summed = terms[:, : steps.shape[1]] @ _STEP_WEIGHTS
     out[busy] = summed + np.sum(terms[:, steps.shape[1] :] * panel_weights, axis=1)
     return out
 
 
-def _excess_per_step(*, times: FloatArray, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
-    """E[(N - x c)^+] / x at real x = `times`, N Poisson with mean x a: a P(N = xc) - (c - a) P(N > xc)."""
+def _excess_share(*, times: FloatArray, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
+    """E[(N - x c)^+] / (x a) at real x = `times`, N Poisson with mean x a: P(N = xc) - (c - a) / a P(N > xc)."""
     order, mean, gap = times * servers, times * load, times * spare
     at = _poisson.pmf(order=order, mean=mean, gap=gap)
     out = np.empty_like(order)
     deep = _poisson.is_deep(order=order, gap=gap)
-    a = np.broadcast_to(load, order.shape)
     if np.any(deep):
         rest = 1.0 + _poisson.tail_rest(mean=mean[deep], gap=gap[deep])
-        out[deep] = a[deep] * at[deep] * rest / (gap[deep] + rest)
+        out[deep] = at[deep] * rest / (gap[deep] + rest)
     shallow = ~deep
     if np.any(shallow):
         above = _poisson.shallow_tail(order=order[shallow], mean=mean[shallow], gap=gap[shallow])
-        idle = np.broadcast_to(spare, order.shape)[shallow]
-        out[shallow] = a[shallow] * at[shallow] - idle * above
+        idle = np.broadcast_to(spare / load, order.shape)[shallow]
+        out[shallow] = at[shallow] - idle * above
     return out
 
 

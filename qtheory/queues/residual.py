@@ -12,8 +12,9 @@ from qtheory.queues._values import FloatArray, Values, nonnegative, positive, re
 
 _FINE, _FINE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _COARSE, _COARSE_WEIGHTS = np.polynomial.legendre.leggauss(10)
-_BELOW, _ABOVE = 12, 200  # panels double in width from mean / 2^12, at most to mean 2^200
+_BELOW, _ABOVE = 8, 200  # panels double in width from mean / (2^8 c), at most to 2^200 means
 _TOLERANCE = 1e-8
+_SETTLED = 1e-13
 
 
 def least_residual(
@@ -46,8 +47,9 @@ def least_residual(
     (count,) = positive(servers=servers)
     (power,) = positive(order=order)
     flat = count.ravel()[:, None]
-    total, coarse, width = np.zeros(flat.size), np.zeros(flat.size), 2.0**-_BELOW * float(mean)
-    edges = np.concatenate([[0.0], width * 2.0 ** np.arange(_BELOW + _ABOVE + 1.0)])
+    total, coarse = np.zeros(flat.size), np.zeros(flat.size)
+    below = _BELOW + np.ceil(np.log2(np.max(flat, initial=1.0)))
+    edges = np.concatenate([[0.0], float(mean) * 2.0 ** np.arange(-below, _ABOVE + 1.0)])
     edges = np.unique(np.concatenate([edges, [b for b in breakpoints if 0.0 < b < edges[-1]]]))
     for low, high in pairwise(edges):
         half = 0.5 * (high - low)
@@ -56,7 +58,7 @@ def least_residual(
             added = order * half * (fine ** (power - 1.0) * residual_survival(fine) ** flat) @ _FINE_WEIGHTS
             coarse += order * half * (rough ** (power - 1.0) * residual_survival(rough) ** flat) @ _COARSE_WEIGHTS
         total += added
-        if low > mean and np.all(added <= 1e-13 * total):
+        if low > mean and np.all(added <= _SETTLED * total):
             break
     else:
         raise NotConverged(
