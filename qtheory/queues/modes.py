@@ -20,7 +20,7 @@ from math import sqrt
 import numpy as np
 
 from qtheory.models.errors import InvalidModel
-from qtheory.queues.linear import Array
+from qtheory.queues.linear import Array, factor
 from qtheory.queues.occupancy import Indices, grown, size, states
 
 
@@ -58,16 +58,16 @@ class Modes:
         functions = orthonormal / weights[:, None] * np.sign(triangle[0, 0])
         functions -= self.equilibrium @ functions
         functions[:, 0] = 1.0
-        return functions.astype(np.float64)
+        return np.asarray(functions, dtype=np.float64)
 
     @cached_property
     def _rotated(self) -> Array:
         """The sub-generator in the basis of modes."""
-        return np.linalg.solve(self.basis, self.generator @ self.basis)
+        return factor(self.basis, where="modes").solve(self.generator @ self.basis)
 
     @cached_property
     def _exits(self) -> Array:
-        return np.linalg.solve(self.basis, -self.generator.sum(axis=1))
+        return factor(self.basis, where="modes").solve(-self.generator.sum(axis=1))
 
     def size(self, servers: int) -> int:
         """Number of states of `servers` busy servers."""

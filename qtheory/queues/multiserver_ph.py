@@ -127,7 +127,7 @@ def m_ph_c(
 
     >>> from qtheory.queues.phase_type import exponential
     >>> queue = m_ph_c(rate=1.0, service=exponential(mean=1.0), servers=2)   # Erlang C is 1/3
-    >>> round(queue.wait_probability, 12), round(queue.mean_wait, 12), round(queue.wait.survival(1.0), 6)
+    >>> round(queue.wait_probability, 12), round(queue.mean_wait, 12), round(float(queue.wait.survival(1.0)), 6)
     (0.333333333333, 0.333333333333, 0.122626)
     """
     arrivals = poisson(rate=rate)

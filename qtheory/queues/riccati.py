@@ -16,7 +16,7 @@ def first_return(*, up: Array, up_to_down: Array, down_to_up: Array, down: Array
 
     Solves B + A Psi + Psi D + Psi C Psi = 0, where A (`up`), B, C and D (`down`) are the rates within and between
     the states in which the level rises and falls, at unit speed, for a level that comes back with probability
-    1: Psi e = e. Structure-preserving doubling (Guo, Lin, Xu 2006, "A structure-preserving doubling algorithm for
+    1 (the caller sees to it): Psi e = e. Structure-preserving doubling (Guo, Lin, Xu 2006, "A structure-preserving doubling algorithm for
     nonsymmetric algebraic Riccati equation", Numer. Math. 103) with one shift for both halves, which keeps the
     split of the spectrum right for signed blocks too; the eigenvalue 0 is moved away first (Guo, Iannazzo, Meini
     2007, SIAM J. Matrix Anal. Appl. 29), so that speed and accuracy do not fade near load 1.
