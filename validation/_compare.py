@@ -24,6 +24,8 @@ Verdict = Literal["agree", "disagree", "inconclusive"]
 FALSE_ALARM = 1e-6
 #: Replications of a comparison; fewer than 32 make the test blunt.
 REPLICATIONS = 64
+#: Added to the seed for the pilot that sets the length of a comparison.
+PILOT_SEED = 2**61
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,7 +233,7 @@ def _answers(
             model=model, verdict="inconclusive", measures={}, status=failure_fields(failure)["status"], failure=failure
         )
     others, refused = _rungs(model, taken=solution, asked=method, at=at) if rungs else ({}, {})
-    wanted = jobs or steer.comparison_jobs(model)
+    wanted = jobs or _long_enough(model, solution, replications=replications, seed=seed)
     estimate = qsim.simulate(
         model,
         jobs=wanted,
@@ -251,6 +253,32 @@ def _answers(
         refused=refused,
         seconds=perf_counter() - start,
     )
+
+
+def _long_enough(model: Model, solution: Solution, *, replications: int, seed: int) -> int:
+    """Jobs after which the test should be able to judge every measure, within an eighth and four times the default.
+
+    A pilot on streams of its own gives the standard errors; the run that is judged never sees its jobs.
+    """
+    usual = steer.comparison_jobs(model)
+    count = max(usual // 8, replications)
+    pilot = qsim.simulate(
+        model,
+        jobs=count,
+        replications=replications,
+        seed=seed + PILOT_SEED,
+        warmup=steer.warmup(model, jobs=-(-count // replications)),
+    )
+    keys = [key for key in solution.measures if key in pilot.measures]
+    critical = critical_value(false_alarm=FALSE_ALARM / max(len(keys), 1), degrees=replications - 1)
+    shift = detectable_shift(critical=critical, degrees=replications - 1, power=0.9)
+    factor = 1.0
+    for key in keys:
+        value, figure = solution.measures[key], pilot.measures[key]
+        room = max(value.error, 0.02 * abs(figure.value) - value.error)
+        if room > 0 and math.isfinite(room) and math.isfinite(figure.se):
+            factor = max(factor, 1.3 * (shift * figure.se / room) ** 2)
+    return int(min(count * factor, 4 * usual))
 
 
 def _rungs(
