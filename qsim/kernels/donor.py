@@ -42,10 +42,9 @@ Ints = NDArray[np.int64]
 _RING = 1024
 
 
-@helper
-def new_ring() -> Array:
-    """A ring of jobs: index, arrival, work in columns."""
-    return np.empty((_RING, 3))
+def empty_state() -> tuple[Array, Array, Ints, Array]:
+    """An empty system: rings of both queues (index, arrival, work in columns), their places, begun jobs."""
+    return np.empty((_RING, 3)), np.empty((_RING, 3)), np.zeros((2, 2), np.int64), np.full((4, 5), _NOBODY)
 
 
 @helper
@@ -55,7 +54,8 @@ def join(ring: Array, place: Ints, index: float, arrival: float, work: float) ->
     if place[1] == size:
         larger = np.empty((2 * size, 3))
         for i in range(size):
-            larger[i] = ring[(place[0] + i) & (size - 1)]
+            at = (place[0] + i) & (size - 1)
+            larger[i, 0], larger[i, 1], larger[i, 2] = ring[at, 0], ring[at, 1], ring[at, 2]
         ring, place[0], size = larger, 0, 2 * size
     at = (place[0] + place[1]) & (size - 1)
     ring[at, 0], ring[at, 1], ring[at, 2] = index, arrival, work
@@ -74,11 +74,18 @@ def begin(ring: Array, place: Ints, jobs: Array, where: int, now: float) -> None
 
 
 @helper
+def move(jobs: Array, here: int, there: int) -> None:
+    """Carry a job from one place to another, which is empty."""
+    for column in range(5):
+        jobs[there, column] = jobs[here, column]
+    jobs[here, INDEX] = _NOBODY
+
+
+@helper
 def hold(jobs: Array, where: int, now: float) -> None:
     """The job at a place is left by its server."""
-    jobs[HELD] = jobs[where]
+    move(jobs, where, HELD)
     jobs[HELD, SINCE] = now
-    jobs[where, INDEX] = _NOBODY
 
 
 @helper
@@ -87,14 +94,13 @@ def take(ring: Array, place: Ints, jobs: Array, where: int, now: float) -> None:
     if jobs[HELD, INDEX] == _NOBODY:
         begin(ring, place, jobs, where, now)
         return
-    jobs[where] = jobs[HELD]
-    jobs[where, WAITED] += now - jobs[HELD, SINCE]
-    jobs[HELD, INDEX] = _NOBODY
+    move(jobs, HELD, where)
+    jobs[where, WAITED] += now - jobs[where, SINCE]
 
 
 @helper
 def assign(
-    rings: tuple[Array, Array], places: Ints, jobs: Array, one: bool, task: int, before: int, now: float
+    ring1: Array, ring2: Array, places: Ints, jobs: Array, one: bool, task: int, before: int, now: float
 ) -> None:
     """Put jobs on the servers: server 1 works iff `one`, the donor on queue `task`, after having been on `before`."""
     if not one and jobs[ONE, INDEX] != _NOBODY:
@@ -102,12 +108,12 @@ def assign(
     if task != HELPS and jobs[DONOR, INDEX] != _NOBODY:
         hold(jobs, DONOR, now)
     if one and jobs[ONE, INDEX] == _NOBODY:
-        take(rings[0], places[0], jobs, ONE, now)
+        take(ring1, places[0], jobs, ONE, now)
     if task == HELPS and jobs[DONOR, INDEX] == _NOBODY:
-        take(rings[0], places[0], jobs, DONOR, now)
+        take(ring1, places[0], jobs, DONOR, now)
     if task == HOME:
         if jobs[SECOND, INDEX] == _NOBODY:
-            begin(rings[1], places[1], jobs, SECOND, now)
+            begin(ring2, places[1], jobs, SECOND, now)
         elif before != HOME:
             jobs[SECOND, WAITED] += now - jobs[SECOND, SINCE]
     elif before == HOME and jobs[SECOND, INDEX] != _NOBODY:
@@ -168,16 +174,16 @@ def run_chain(
     warmup: int,
     counted: int,
     patience: int,
+    empty: tuple[Array, Array, Ints, Array],
     books: Books,
     times: Array,
 ) -> None:
     """The exponential system as a jump chain: one exponential holding time and one choice of event a step.
 
     `patience` is how many arrivals after the last counted one to wait for the counted jobs to depart; those that do
-    not are `UNFINISHED`.
+    not are `UNFINISHED`. `empty` is `empty_state()`, which is used up.
     """
-    rings, places = (new_ring(), new_ring()), np.zeros((2, 2), np.int64)
-    jobs = np.full((4, 5), _NOBODY)
+    ring1, ring2, places, jobs = empty
     n1, n2, task, queue, one, now = 0, 0, 0, HOME, False, 0.0
     arrived, end, left = 0, warmup + counted, counted
     faster = mu12 > mu1
@@ -192,10 +198,10 @@ def run_chain(
             pass_time(times, dt, n1, n2, one, task, False)
         u = uniform(state) * total
         if u < lambda1:
-            rings = (join(rings[0], places[0], arrived, now, 0.0), rings[1])
+            ring1 = join(ring1, places[0], arrived, now, 0.0)
             n1, arrived = n1 + 1, arrived + 1
         elif u < lambda1 + lambda2:
-            rings = (rings[0], join(rings[1], places[1], arrived, now, 0.0))
+            ring2 = join(ring2, places[1], arrived, now, 0.0)
             n2, arrived = n2 + 1, arrived + 1
         else:
             if u < lambda1 + lambda2 + rate1:
@@ -215,7 +221,7 @@ def run_chain(
             queue = task
             if inside:
                 times[CHANGES] += 1.0
-        assign(rings, places, jobs, one, task, before, now)
+        assign(ring1, ring2, places, jobs, one, task, before, now)
     times[UNFINISHED] = left
 
 
@@ -235,16 +241,16 @@ def run_events(
     warmup: int,
     counted: int,
     patience: int,
+    empty: tuple[Array, Array, Ints, Array],
     books: Books,
     times: Array,
 ) -> None:
     """The system with any laws of work, by events; `change` is the time the donor needs to change queues.
 
     Each job brings its work with it, so that the same seed gives the same jobs under every policy and rate of
-    service. Services that end at one instant all end before the policy is asked again.
+    service. `empty` is `empty_state()`. Services that end at one instant all end before the policy is asked again.
     """
-    rings, places = (new_ring(), new_ring()), np.zeros((2, 2), np.int64)
-    jobs = np.full((4, 5), _NOBODY)
+    ring1, ring2, places, jobs = empty
     n1, n2, task, queue, one, now = 0, 0, 0, HOME, False, 0.0
     arrived, end, left = 0, warmup + counted, counted
     faster, rate = mu12 > mu1, lambda1 + lambda2
@@ -282,10 +288,10 @@ def run_events(
             queue, changed = aim, math.inf
         else:
             if uniform(kinds) < share:
-                rings = (join(rings[0], places[0], arrived, now, draw(work1[0], work1[1], work1[2])), rings[1])
+                ring1 = join(ring1, places[0], arrived, now, draw(work1[0], work1[1], work1[2]))
                 n1 += 1
             else:
-                rings = (rings[0], join(rings[1], places[1], arrived, now, draw(work2[0], work2[1], work2[2])))
+                ring2 = join(ring2, places[1], arrived, now, draw(work2[0], work2[1], work2[2]))
                 n2 += 1
             arrived += 1
             arrival = now + exponential(arrivals) / rate
@@ -301,5 +307,5 @@ def run_events(
                 one, task = n1 > 0, 0
             else:
                 queue = task
-        assign(rings, places, jobs, one, task, before, now)
+        assign(ring1, ring2, places, jobs, one, task, before, now)
     times[UNFINISHED] = left

@@ -61,9 +61,10 @@ class DonorSimulator:
         rates, model = self.model.service_rates, self.model
         speeds = (*model.arrival_rates, rates.mu1, rates.mu12, rates.mu2)
         books = (tally, at, tails, responses, waits, np.zeros(1))
+        empty = kernel.empty_state()
         patience = 4 * (warmup + jobs) + 100_000
         if self.chain:
-            kernel.run_chain(state("events"), *speeds, self.thresholds, warmup, jobs, patience, books, times)
+            kernel.run_chain(state("events"), *speeds, self.thresholds, warmup, jobs, patience, empty, books, times)
         else:
             kernel.run_events(
                 state("arrivals"),
@@ -76,6 +77,7 @@ class DonorSimulator:
                 warmup,
                 jobs,
                 patience,
+                empty,
                 books,
                 times,
             )
