@@ -2,9 +2,9 @@
 
 A draw is the table's value at an exponential variate z.  An error d in z is a relative error d of the survival
 function, and for small z an absolute error d of the distribution function.  Cells are halved until the polynomial
-of degree 7 through the law's own quantiles is within d = 1e-10 between its nodes, or the cell holds less than that
-(kinks and gaps of the density); where the survival function falls below 1e-6, d may grow to 1e-15 divided by it,
-which is what scipy's quantiles are good for.
+of degree 7 through the law's own quantiles is within d = 1e-10 or 1e-13 of the time itself between its nodes, or the
+cell holds less than that (kinks and gaps of the density); where the survival function falls below 1e-6, d may grow
+to 1e-15 divided by it, which is what scipy's quantiles are good for.
 """
 
 from __future__ import annotations
