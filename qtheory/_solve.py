@@ -25,8 +25,16 @@ METHODS: dict[str, dict[str, str]] = {
         "exact": "qtheory.systems.donor.exact",
         "reduction": "qtheory.systems.donor.reduction",
     },
-    "flexible": {},
-    "network": {},
+    "flexible": {
+        "exact": "qtheory.systems.flexible.exact",
+        "refined": "qtheory.systems.flexible.refined",
+        "mean-field": "qtheory.systems.flexible.mean_field",
+        "phase-type": "qtheory.systems.flexible.phase_type",
+    },
+    "network": {
+        "product-form": "qtheory.systems.network.product_form",
+        "chain": "qtheory.systems.network.chain",
+    },
 }
 
 

@@ -1,4 +1,4 @@
-"""From mean responses and positions to the table of measures of a system of parallel queues.
+"""From mean responses and laws of stay to the table of measures of a system of parallel queues.
 
 Numbers present are those of the whole system; where there are infinitely many queues they are per queue, and so are
 throughputs. Waits are responses less services, under processor sharing too, where `mean_queue` is what the number
@@ -17,9 +17,12 @@ from qtheory.models.errors import InvalidModel, Unstable
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
 from qtheory.solution import Value
-from qtheory.systems.flexible.positions import Positions
+from qtheory.systems.flexible.positions import Stay
 
 SCOPES = ("all", "flexible", "dedicated")
+
+#: A relative error of the mean response times this is that of percentiles and tails.
+QUANTILE_FACTOR = 2.0
 
 
 def check_stable(model: Flexible) -> None:
@@ -60,7 +63,9 @@ def require_exponential(model: Flexible, *, method: str, instead: str) -> None:
 def require_number(model: Flexible, *, method: str, instead: str) -> None:
     """Refuse routing by workload."""
     if model.shortest != "number":
-        raise InvalidModel(field="shortest", rule=f"must be number for method {method}; {instead}", value=model.shortest)
+        raise InvalidModel(
+            field="shortest", rule=f"must be number for method {method}; {instead}", value=model.shortest
+        )
 
 
 def rates(model: Flexible) -> dict[str, float]:
@@ -75,7 +80,7 @@ def table(
     model: Flexible,
     *,
     responses: Mapping[str, Value],
-    positions: Sequence[Mapping[str, Positions]] = (),
+    stays: Sequence[Mapping[str, Stay]] = (),
     relative: float = 0.0,
     at: Sequence[float] = (),
 ) -> Table[Value]:
@@ -84,9 +89,9 @@ def table(
     Parameters
     ----------
     responses : mean response by scope, in mean services; a scope left out is left out of the table.
-    positions : what jobs find, by scope, for exponential service and first come first served; two of them bracket, and
+    stays : laws of response and wait by scope, first come first served; two of them bracket, and
         half their difference joins the error.
-    relative : relative error of what is taken from `positions`, beyond that.
+    relative : relative error of what is taken from `stays`, beyond that.
     at : times for `tail_response`.
     """
     unit, rate = mean_service(model), rates(model)
@@ -97,8 +102,8 @@ def table(
         # The difference to 1 may go below 0 by round-off where hardly anybody waits.
         waits[scope] = Value(value=max(response.value - 1.0, 0.0), error=response.error, note=response.note)
     rows |= {("mean_wait", scope): _scaled(wait, unit) for scope, wait in waits.items()}
-    if positions:
-        rows |= _from_positions(positions, scopes=tuple(responses), relative=relative, unit=unit, at=at)
+    if stays:
+        rows |= _from_stays(stays, scopes=tuple(responses), relative=relative, unit=unit, at=at)
         rows["wait_probability", "dedicated"] = Value(value=model.load)
     for scope, response in responses.items():
         rows["mean_number", scope] = _scaled(response, rate[scope] * unit)
@@ -117,8 +122,8 @@ def _scaled(value: Value, factor: float) -> Value:
     return Value(value=value.value * factor, error=value.error * factor, note=value.note)
 
 
-def _from_positions(
-    brackets: Sequence[Mapping[str, Positions]], *, scopes: Sequence[str], relative: float, unit: float, at: Sequence[float]
+def _from_stays(
+    brackets: Sequence[Mapping[str, Stay]], *, scopes: Sequence[str], relative: float, unit: float, at: Sequence[float]
 ) -> dict[Key, Value]:
     rows: dict[Key, Value] = {}
 

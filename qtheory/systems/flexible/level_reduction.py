@@ -121,9 +121,7 @@ def settled_passages(chain: SortedQueues, *, guess: list[Array]) -> list[Array]:
         change = max(float(np.abs(new - old).max()) for new, old in zip(passages, before, strict=True))
         if change <= _SETTLED:
             return passages
-    raise NotConverged(
-        where=_WHERE, residual=change, iterations=_PERIODS, advice="the load is too near to 1: lower it"
-    )
+    raise NotConverged(where=_WHERE, residual=change, iterations=_PERIODS, advice="the load is too near to 1: lower it")
 
 
 def _base(chain: SortedQueues) -> int:
@@ -148,10 +146,7 @@ def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthL
         # `above[k]` is G of number + 1 + k.
         steps[number] = fold(chain.level(number), above=above)
         above = [steps[number].passage(), *above[: period - 1]]
-    repeating = [
-        fold(chain.level(base + r), above=passages[r:] + passages[:r])
-        for r in range(1, period + 1)
-    ]
+    repeating = [fold(chain.level(base + r), above=passages[r:] + passages[:r]) for r in range(1, period + 1)]
 
     def step(number: int) -> Step:
         return steps[number] if number <= base else repeating[(number - base - 1) % period]

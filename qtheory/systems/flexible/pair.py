@@ -234,9 +234,7 @@ def _fit(*, load: float, fraction: float, degree: int) -> _Diagonal:
             recurrence[: k + 1, k] += share
         recurrence[k + 1, k] = np.linalg.norm(column) / math.sqrt(len(w))
         basis[:, k + 1] = column / recurrence[k + 1, k]
-    empty = _Diagonal(
-        a=a, b=b, load=load, poles=poles, recurrence=recurrence, coefficients=np.zeros(degree + 1)
-    )
+    empty = _Diagonal(a=a, b=b, load=load, poles=poles, recurrence=recurrence, coefficients=np.zeros(degree + 1))
     direction = empty.ratio(u, v) / ((1.0 - w / poles[0]) * (1.0 - w / poles[1]))
     phase = direction / np.abs(direction)
     coefficients = np.linalg.svd((basis * phase[:, None]).imag, full_matrices=False)[2][-1]

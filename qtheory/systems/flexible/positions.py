@@ -1,10 +1,12 @@
-"""From the number a job finds in the queue it joins to its response: exponential service, first come first served.
+"""Responses and waits of jobs from what they find on arrival, first come first served.
 
-A job that finds k others stays for k + 1 exponential services, so with A_k = P(it finds at least k)
+Both are mixtures of Erlang laws of one rate r,
 
-    P(response > t) = sum_k A_k e^(-t) t^k / k!,    P(wait > t) = sum_k A_(k+1) e^(-t) t^k / k!,
+    P(response > t) = sum_k A_k e^(-rt) (rt)^k / k!,
 
-times in units of the mean service; the mean response is the sum of A_k.
+and so is the wait. With exponential service of rate r = 1 a job that finds k others stays for k + 1 services: A_k = P(it
+finds at least k), and the wait has A_(k+1) in place of A_k. Phase-type service becomes such a mixture by uniformisation.
+Times are in units of the mean service.
 """
 
 from __future__ import annotations
@@ -22,56 +24,67 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Positions:
-    """`found[k]` = P(a job finds at least k others in its queue), k = 0, 1, ...; `found[0]` = 1."""
+class Stay:
+    """The law of one class of jobs: weights A_k of response and wait, not increasing, and the rate r."""
 
-    found: Array
+    response: Array
+    wait: Array
+    rate: float = 1.0
 
     @property
-    def mean(self) -> float:
-        """Mean response."""
-        return float(self.found.sum())
+    def mean_response(self) -> float:
+        return float(self.response.sum()) / self.rate
 
     @property
     def wait_probability(self) -> float:
-        """P(it finds a job)."""
-        return float(self.found[1]) if len(self.found) > 1 else 0.0
+        """P(wait > 0)."""
+        return float(self.wait[0]) if len(self.wait) else 0.0
 
     def response_tail(self, t: float) -> float:
         """P(response > t).
 
-        >>> mm1 = Positions(found=0.5 ** np.arange(200))
-        >>> round(mm1.response_tail(2.0), 12) == round(math.exp(-1.0), 12)
+        >>> round(found(0.5 ** np.arange(200)).response_tail(2.0), 12) == round(math.exp(-1.0), 12)
         True
         """
-        return _mixed(self.found, t)
+        return _tail(self.response, self.rate * t)
 
     def wait_tail(self, t: float) -> float:
         """P(wait > t)."""
-        return _mixed(self.found[1:], t)
+        return _tail(self.wait, self.rate * t)
 
     def response_quantile(self, level: float) -> float:
         """The t with P(response <= t) = level."""
-        return _crossing(self.found, level)
+        return _crossing(self.response, level) / self.rate
 
     def wait_quantile(self, level: float) -> float:
         """The least t with P(wait <= t) >= level; 0 where that many do not wait."""
-        return _crossing(self.found[1:], level) if self.wait_probability > 1.0 - level else 0.0
+        return _crossing(self.wait, level) / self.rate if self.wait_probability > 1.0 - level else 0.0
 
 
-def mixed(classes: Mapping[str, Positions], *, fraction: float) -> Positions:
-    """The positions of all jobs, a share `fraction` of them flexible."""
-    parts = {"flexible": fraction, "dedicated": 1.0 - fraction}
-    length = max(len(classes[name].found) for name in parts)
-    total = np.zeros(length)
-    for name, share in parts.items():
-        found = classes[name].found
-        total[: len(found)] += share * found
-    return Positions(found=total)
+def found(at_least: Array) -> Stay:
+    """The stay of jobs that find at least k others with probability `at_least[k]`, exponential service of mean 1."""
+    return Stay(response=at_least, wait=at_least[1:])
 
 
-def _mixed(weights: Array, t: float) -> float:
-    """sum_k weights[k] Poisson(k; t)."""
+def mixed(classes: Mapping[str, Stay], *, fraction: float) -> Stay:
+    """The stay of all jobs, a share `fraction` of them flexible; both classes have one rate."""
+    flexible, dedicated = classes["flexible"], classes["dedicated"]
+    return Stay(
+        response=_weighed(flexible.response, dedicated.response, fraction),
+        wait=_weighed(flexible.wait, dedicated.wait, fraction),
+        rate=dedicated.rate,
+    )
+
+
+def _weighed(first: Array, second: Array, share: float) -> Array:
+    total = np.zeros(max(len(first), len(second)))
+    total[: len(first)] += share * first
+    total[: len(second)] += (1.0 - share) * second
+    return total
+
+
+def _tail(weights: Array, t: float) -> float:
+    """sum_k weights[k] Poisson(k; t); what is left out has Poisson chances below 1e-30."""
     if t <= 0.0:
         return float(weights[0]) if len(weights) else 0.0
     spread = 12.0 * math.sqrt(t) + 40.0
@@ -79,13 +92,11 @@ def _mixed(weights: Array, t: float) -> float:
     if first >= last:
         return 0.0
     k = np.arange(first, last)
-    chances = np.exp(k * math.log(t) - t - gammaln(k + 1.0))
-    # What the window leaves out on the left is certain to be met at weights[0] <= 1 and has chance below 1e-30.
-    return float(weights[first:last] @ chances)
+    return float(weights[first:last] @ np.exp(k * math.log(t) - t - gammaln(k + 1.0)))
 
 
 def _crossing(weights: Array, level: float) -> float:
     least = 1.0 - level
     # Markov's inequality bounds the quantile from above.
     highest = float(weights.sum()) / least + 1.0
-    return float(brentq(lambda t: _mixed(weights, t) - least, 0.0, highest, xtol=1e-13, rtol=1e-14))
+    return float(brentq(lambda t: _tail(weights, t) - least, 0.0, highest, xtol=1e-13, rtol=1e-14))

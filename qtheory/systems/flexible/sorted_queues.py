@@ -120,9 +120,7 @@ class SortedQueues:
             out += np.asarray(matrix.sum(axis=1)).ravel()
         down = found.pop(-1) if -1 in found else sparse.csr_array((count, self.size(level - 1) if level else 0))
         highest = max(found)
-        ups = tuple(
-            found.get(k, sparse.csr_array((count, self.size(level + k)))) for k in range(1, highest + 1)
-        )
+        ups = tuple(found.get(k, sparse.csr_array((count, self.size(level + k)))) for k in range(1, highest + 1))
         return Level(ups=ups, down=down, out=out)
 
     @cached_property
