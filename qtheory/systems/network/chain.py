@@ -148,7 +148,7 @@ def stationary(
     ranks = Ranks(policy.places, top=top)
     states = ranks.states()
     up, down = _generator(policy, states, ranks)
-    climbing = np.asarray(up.sum(axis=1)).ravel()
+    climbing = np.asarray(up.sum(axis=1), dtype=float).ravel()
     rates = climbing + np.asarray(down.sum(axis=1)).ravel()
     diagonal = sparse.diags_array(rates)
     # x (D - down) = x_old up: `down` leads to earlier states only, so that the factor is triangular.

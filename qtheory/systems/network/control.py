@@ -97,7 +97,7 @@ class Control:
     def _on_routes(self, states: Array) -> Array:
         """Jobs on each route."""
         starts = np.flatnonzero(self.places.expansion.position == 0)
-        return np.add.reduceat(states, starts, axis=1)
+        return np.asarray(np.add.reduceat(states, starts, axis=1))
 
     def _at_servers(self, states: Array, options: Indices) -> Array:
         """Jobs at the server of each option, 0 for the exit."""
@@ -128,7 +128,7 @@ class Control:
         if policy.sharing == "random":
             weights = np.where(ready, states[:, here], 0.0)
             total = weights.sum(axis=1, keepdims=True)
-            return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+            return np.asarray(np.divide(weights, total, out=np.zeros_like(weights), where=total > 0))
         rank: Callable[[Array, Indices], Array] = {
             "longest": self._longest,
             "priority": self._priority,
@@ -139,7 +139,7 @@ class Control:
         return _least(np.where(ready, rank(states, here), np.inf), first=False)
 
     def _longest(self, states: Array, here: Indices) -> Array:
-        return -states[:, here]
+        return np.negative(states[:, here])
 
     def _priority(self, states: Array, here: Indices) -> Array:
         policy = self.model.policy
@@ -156,7 +156,7 @@ class Control:
     def _shortest_downstream(self, states: Array, here: Indices) -> Array:
         if self.places.committed:
             return _jobs(states, self.places.next_on_route[here])
-        return states[:, here] - self._differentials(states)[:, here]
+        return np.asarray(states[:, here] - self._differentials(states)[:, here])
 
     def _largest_differential(self, states: Array, here: Indices) -> Array:
         if self.places.committed:
@@ -166,7 +166,7 @@ class Control:
     def _differentials(self, states: Array) -> Array:
         """Jobs of each place beyond those of the emptiest place after it."""
         least = [_jobs(states, options).min(axis=1) for options in self.places.onward]
-        return states - np.stack(least, axis=1)
+        return np.asarray(states - np.stack(least, axis=1))
 
 
 def control(model: Network) -> Control:
@@ -185,7 +185,7 @@ def control(model: Network) -> Control:
 
 def _jobs(states: Array, options: Indices) -> Array:
     """Jobs of each option, 0 for the exit."""
-    return np.where(options == EXIT, 0.0, states[:, options])
+    return np.asarray(np.where(options == EXIT, 0.0, states[:, options]))
 
 
 def _least(sizes: Array, *, first: bool) -> Array:
@@ -195,4 +195,4 @@ def _least(sizes: Array, *, first: bool) -> Array:
     if first:
         chosen &= np.cumsum(chosen, axis=1) == 1
     total = chosen.sum(axis=1, keepdims=True)
-    return np.divide(chosen, total, out=np.zeros(sizes.shape), where=total > 0)
+    return np.asarray(np.divide(chosen, total, out=np.zeros(sizes.shape), where=total > 0))

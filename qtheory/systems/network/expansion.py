@@ -50,13 +50,13 @@ class Expansion:
     @property
     def upstream(self) -> Indices:
         """The subserver before each one on its route, `NOWHERE` for the first."""
-        return np.where(self.position > 0, np.arange(self.size) - 1, NOWHERE)
+        return np.asarray(np.where(self.position > 0, np.arange(self.size) - 1, NOWHERE))
 
     @property
     def downstream(self) -> Indices:
         """The subserver after each one on its route, `NOWHERE` for the last."""
         ends = np.append(self.position[1:] == 0, True)
-        return np.where(ends, NOWHERE, np.arange(self.size) + 1)
+        return np.asarray(np.where(ends, NOWHERE, np.arange(self.size) + 1))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class Expansion:
     def duplicates(self, k: int) -> Indices:
         """The other subservers that stand for the server of subserver `k`."""
         same = np.flatnonzero(self.server == self.server[k])
-        return same[same != k]
+        return np.asarray(same[same != k])
 
     def of_route(self, r: int) -> Indices:
         """The subservers of route `r`, in order."""

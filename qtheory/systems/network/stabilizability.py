@@ -96,12 +96,13 @@ def stabilizability(model: Network) -> Stabilizability:
     )
     if answer.status != 0:
         raise NotConverged(where="theta*", residual=np.inf, iterations=int(answer.nit), advice=str(answer.message))
-    flows = np.maximum(answer.x[:-1], 0.0) * scale
+    solution = np.asarray(answer.x)
+    flows = np.maximum(solution[:-1], 0.0) * scale
     prices = np.maximum(-answer.ineqlin.marginals, 0.0) / demand
     prices[prices < _PRICE * prices.max()] = 0.0
     by_class = [flows[expansion.of_class(c)] for c in range(classes)]
     return Stabilizability(
-        theta_star=float(answer.x[-1]) * scale / demand,
+        theta_star=float(solution[-1]) * scale / demand,
         flows=tuple(tuple(row.tolist()) for row in by_class),
         split=tuple(tuple((row / row.sum()).tolist()) for row in by_class),
         duals=dict(zip(expansion.servers, prices.tolist(), strict=True)),
