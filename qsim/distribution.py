@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qsim.estimate import Sample
-from qsim.kernels.histogram import BUCKETS, edges
+from qsim.kernels.histogram import BUCKETS, Counts, bucket_of, edges, gather
 from qsim.kernels.random import Array
-
-Counts = NDArray[np.int64]
 
 #: A quantile needs as many observations on either side of it, or nothing is said about it.
 ENOUGH = 20
@@ -21,76 +19,72 @@ ENOUGH = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """A histogram with buckets of relative width 2^-9: `counts[i]` observations from bucket `first` + i.
+    """A histogram with buckets of relative width 2^-8: `counts[i]` observations in bucket `buckets[i]`, in order.
 
-    Times in bucket 0 are read as 0.  Within a bucket the distribution function is taken as linear: where the law has
-    a density the error of a quantile is far below the bucket's width, where it has an atom it is up to that width.
+    Within a bucket the distribution function is taken as linear: where the law has a density the error of a quantile
+    is far below the bucket's width, where it has an atom it is up to that width (`resolution`).  Zero is exact.
     """
 
-    first: int
+    buckets: Counts
     counts: Counts
 
     @property
     def total(self) -> int:
         """Number of observations."""
-        return int(self.counts.sum())
+        return int(self._reached[-1]) if self.counts.size else 0
 
     def survival(self) -> tuple[Array, Array]:
         """Times x, the upper edges of the buckets, and P(X > x) at them."""
-        tail = 1.0 - np.cumsum(self.counts) / self.total
-        return self._edges()[1:], np.maximum(tail, 0.0)
+        upper = np.array([edges(bucket)[1] for bucket in self.buckets.tolist()])
+        return upper, 1.0 - self._reached / self.total
 
     def quantile(self, level: float) -> float:
         """The least time x with P(X <= x) >= level."""
-        reached = np.cumsum(self.counts)
-        wanted = min(max(level, 0.0), 1.0) * float(reached[-1])
-        bucket = min(int(np.searchsorted(reached, wanted)), self.counts.size - 1)
-        inside = self.counts[bucket]
-        share = (wanted - (reached[bucket] - inside)) / inside if inside else 1.0
-        low, high = self._edges()[bucket : bucket + 2]
-        return float(low) if math.isinf(high) else float(low + share * (high - low))
+        wanted = min(max(level, 0.0), 1.0) * self.total
+        place = min(int(np.searchsorted(self._reached, wanted)), self.counts.size - 1)
+        share = (wanted - (self._reached[place] - self.counts[place])) / self.counts[place]
+        low, high = edges(int(self.buckets[place]))
+        return low if math.isinf(high) else low + float(share) * (high - low)
 
     def reached(self, time: float) -> float:
         """The number of observations up to `time`, by the same interpolation."""
-        bounds = self._edges()
-        bucket = int(np.searchsorted(bounds, time, side="left")) - 1
-        if bucket < 0:
-            return float(self.counts[0]) if self.first == 0 else 0.0
-        if bucket >= self.counts.size:
-            return float(self.total)
-        low, high = bounds[bucket : bucket + 2]
+        bucket = bucket_of(time)
+        place = int(np.searchsorted(self.buckets, bucket))
+        before = float(self._reached[place - 1]) if place else 0.0
+        if place == self.buckets.size or self.buckets[place] != bucket:
+            return before
+        low, high = edges(int(self.buckets[place]))
         share = 1.0 if high <= low or math.isinf(high) else (time - low) / (high - low)
-        return float(self.counts[:bucket].sum() + share * self.counts[bucket])
+        return before + share * float(self.counts[place])
 
     def resolution(self, time: float) -> float:
         """The width of the bucket of `time` if its count breaks with its neighbours' (an atom or an edge), else 0."""
-        bounds = self._edges()
-        bucket = min(max(int(np.searchsorted(bounds, time, side="left")) - 1, 0), self.counts.size - 1)
-        near = [self.counts[k] if 0 <= k < self.counts.size else 0 for k in (bucket - 1, bucket, bucket + 1)]
+        bucket = bucket_of(time)
+        near = [self._count(b) for b in (bucket - 1, bucket, bucket + 1)]
         gap = max(near) - min(near)
         if gap < max(near) / 2 or gap < 10 * math.sqrt(max(near)):
             return 0.0
-        return float(bounds[bucket + 1] - bounds[bucket])
+        low, high = edges(bucket)
+        return high - low if math.isfinite(high) else 0.0
 
-    def _edges(self) -> Array:
-        bounds = edges(self.first, self.first + self.counts.size)
-        if self.first == 0:
-            bounds[:2] = 0.0
-        if self.first + self.counts.size == BUCKETS:
-            bounds[-1] = math.inf
-        return bounds
+    @cached_property
+    def _reached(self) -> Counts:
+        return np.cumsum(self.counts)
+
+    def _count(self, bucket: int) -> int:
+        place = int(np.searchsorted(self.buckets, bucket))
+        return int(self.counts[place]) if place < self.buckets.size and self.buckets[place] == bucket else 0
 
 
 def merged(parts: Sequence[Distribution]) -> Distribution:
     """The distribution of all observations together."""
-    kept = [part for part in parts if part.counts.size]
-    if not kept:
-        return Distribution(first=0, counts=np.zeros(0, np.int64))
-    first = min(part.first for part in kept)
-    counts = np.zeros(max(part.first + part.counts.size for part in kept) - first, np.int64)
-    for part in kept:
-        counts[part.first - first : part.first - first + part.counts.size] += part.counts
-    return Distribution(first=first, counts=counts)
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.zeros(BUCKETS, np.int64)
+    for part in parts:
+        counts[part.buckets] += part.counts
+    buckets = np.flatnonzero(counts)
+    return Distribution(buckets=buckets, counts=counts[buckets])
 
 
 def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | None:
@@ -103,12 +97,12 @@ def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | 
     either side of q.
     """
     joint = merged(parts)
-    total = joint.total if joint.counts.size else 0
+    total = joint.total
     if total * min(level, 1 - level) < ENOUGH:
         return None
     value = joint.quantile(level)
-    weights = np.array([float(part.counts.sum()) for part in parts])
-    reached = np.array([part.reached(value) if part.counts.size else 0.0 for part in parts])
+    weights = np.array([float(part.total) for part in parts])
+    reached = np.array([part.reached(value) for part in parts])
     shares = np.divide(reached, weights, out=np.full(weights.size, level), where=weights > 0)
     centre = reached.sum() / total
     spread = math.sqrt(float(np.sum((weights * (shares - centre)) ** 2))) / total
@@ -118,18 +112,19 @@ def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | 
 
 
 def packed(rows: Counts) -> Iterator[Array]:
-    """Each row of counts over all buckets as (first bucket used, number of buckets, counts), for flat tallies."""
+    """Each row of counts over all buckets as part of a flat tally: how many pairs follow, then (bucket, count)."""
+    room = np.empty(2 * rows.shape[1])
     for row in rows:
-        used = np.flatnonzero(row)
-        first, end = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 0)
-        yield np.array([first, end - first], np.float64)
-        yield row[first:end].astype(np.float64)
+        found = gather(row, room)
+        yield np.array([found], np.float64)
+        yield room[: 2 * found].copy()
 
 
 def unpacked(flat: Array) -> Iterator[Distribution]:
     """The histograms that `packed` has laid end to end."""
     place = 0
     while place < flat.size:
-        first, size = int(flat[place]), int(flat[place + 1])
-        yield Distribution(first=first, counts=flat[place + 2 : place + 2 + size].astype(np.int64))
-        place += 2 + size
+        end = place + 1 + 2 * int(flat[place])
+        pairs = flat[place + 1 : end].astype(np.int64)
+        yield Distribution(buckets=pairs[0::2].copy(), counts=pairs[1::2].copy())
+        place = end

@@ -8,13 +8,15 @@ one what is 2^MOST or more.  Histograms of the same jobs in parts add up to that
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim.kernels._jit import helper
+from qsim.kernels._jit import helper, jit
 from qsim.kernels.random import Array
 
-PRECISION = 9
+PRECISION = 8
 LEAST, MOST = -34, 40
 BUCKETS = ((MOST - LEAST) << PRECISION) + 2
 
@@ -35,10 +37,30 @@ def add(values: Array, counts: Counts) -> None:
         counts[bucket] += 1
 
 
-def edges(first: int, last: int) -> Array:
-    """Lower edges of the buckets first, ..., last - 1 and the upper edge of the last."""
-    bits = (np.arange(first, last + 1, dtype=np.int64) + _BASE) << _SHIFT
-    lower = bits.view(np.float64).copy()
-    if first == 0:
-        lower[0] = 0.0
-    return lower
+@jit
+def gather(counts: Counts, out: Array) -> int:
+    """Write (bucket, count) of the buckets that hold something, one pair after the other; how many there are."""
+    found = 0
+    for bucket in range(counts.size):
+        if counts[bucket] > 0:
+            out[2 * found] = bucket
+            out[2 * found + 1] = counts[bucket]
+            found += 1
+    return found
+
+
+def bucket_of(time: float) -> int:
+    """The bucket in which `time` is counted."""
+    bits = int(np.float64(time).view(np.int64))
+    return min(max((bits >> _SHIFT) - _BASE, 0), BUCKETS - 1)
+
+
+def edges(bucket: int) -> tuple[float, float]:
+    """Lower and upper edge of a bucket; bucket 0 is read as zero, the last one has no upper edge."""
+    if bucket == 0:
+        return 0.0, 0.0
+    low, high = (
+        math.ldexp(1 + place % (1 << PRECISION) / (1 << PRECISION), LEAST + (place >> PRECISION))
+        for place in (bucket - 1, bucket)
+    )
+    return low, high if bucket < BUCKETS - 1 else math.inf
