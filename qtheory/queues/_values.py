@@ -67,8 +67,9 @@ def spare_servers(*, arrival_rate: FloatArray, mean_service: FloatArray, servers
     product = rate * mean
     lost = ((high_rate * high_mean - product) + high_rate * low_mean + low_rate * high_mean) + low_rate * low_mean
     exponent = rate_exponent + mean_exponent
-    with np.errstate(over="ignore"):  # an infinite load is refused by the stability test
-        spare: FloatArray = (servers - np.ldexp(product, exponent)) - np.ldexp(lost, exponent)
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite load is left for the stability test
+        load = np.ldexp(product, exponent)
+        spare: FloatArray = np.where(np.isinf(load), -np.inf, (servers - load) - np.ldexp(lost, exponent))
     return spare
 
 

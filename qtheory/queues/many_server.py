@@ -5,6 +5,17 @@ residual service times. All are exact for M/M/c and for M/G/1; `kimura` and `box
 `boxma_cohen_huffels` as the load goes to 0; all as it goes to 1. Two moments do not determine the wait: at high scv
 and many servers laws that share them differ without bound (Gupta, Harchol-Balter, Dai and Zwart 2010, On the
 inapproximability of M/G/K).
+
+Errors in per cent, largest / median, against exact M/PH/c (Erlang 2 and 8, hyperexponential with balanced means;
+c = 1 to 30, load 0.5 to 0.95 per server):
+
+| | scv to 4 | scv 10 |
+|---|---|---|
+| `allen_cunneen` | 110 / 2.0 | 307 / 12 |
+| `kimura` | 5.3 / 0.3 | 27 / 9.2 |
+| `tijms` | 48 / 0.9 | 142 / 2.4 |
+| `boxma_cohen_huffels` | 4.0 / 0.3 | 22 / 5.4 |
+| `whitt.mean_wait` | 48 / 0.8 | 144 / 5.7 |
 """
 
 from __future__ import annotations

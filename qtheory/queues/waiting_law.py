@@ -3,7 +3,7 @@
 The wait given a wait is taken as exponential, or as the phase-type law of two branches with its first two moments:
 hyperexponential with the third moment of a gamma law (scv > 1) or a mixture of Erlang laws of neighbouring order and
 one rate (scv < 1). Exact for M/M/c. With the three numbers exact, the 90, 95 and 99 % points of the wait are met within
-9 % for M/H2/1 (scv 2 to 10, load 0.5 and more; 2.5 % for the 95 % point) and within 6 % for M/D/c.
+9 % for M/H2/1 (scv 2 to 10, load 0.5 and more; 3 % for the 95 % point) and within 6 % for M/D/c.
 
 Whitt (1993), Approximations for the GI/G/m queue, sec. 4; Tijms (2003), A First Course in Stochastic Models, app. B.
 """

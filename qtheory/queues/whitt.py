@@ -81,7 +81,7 @@ def wait_probability(
         pi4 = queue.probability_from_normal(idle * (1.0 + services) / (arrivals + services))
         pi5 = queue.probability_from_normal(idle * 2.0 / (1.0 + arrivals))
         peaks = (arrivals + services) / (1.0 + services)
-        gamma = (queue.spare - 0.5) / np.sqrt(queue.load * peaks)
+        gamma = np.minimum((queue.spare - 0.5) / np.sqrt(queue.load * peaks), 1e9)
         pi6 = special.ndtr(-gamma)
     pi1 = rho**2 * pi4 + (1.0 - rho**2) * pi5
     # Weight of pi2 = ca^2 pi1 + (1 - ca^2) pi6 in pi3, which becomes pi2 itself for gamma >= 1.
