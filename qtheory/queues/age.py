@@ -20,6 +20,7 @@ from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues.linear import Array, Matrix, dense, factor
 from qtheory.queues.map import ArrivalProcess
 from qtheory.queues.modes import Modes
+from qtheory.queues.multiserver_ph import STIFF
 from qtheory.queues.occupancy import Occupancy, check_size, size
 from qtheory.queues.phase_algebra import convolution
 from qtheory.queues.phase_type import PhaseType, closed_by
@@ -201,6 +202,11 @@ def _solve(
     idle = [vector / total for vector in idle]
     met = [psi @ np.repeat(mark.sum(axis=1), below) for mark in arrivals.marks]
     _check_flow(arrivals, idle, [float(ages @ rates) / total for rates in met], where)
+    reach = float(np.abs(factor(-rise, where=where).solve(np.ones(len(rise)))).max())
+    mean = float(factor(-rise, where=where).solve_left(ages).sum())
+    rounding = 2e-16 * float(np.abs(start).sum()) * reach**2 / abs(mean)
+    if not rounding <= 1e-4 or not mean * total >= 0.0:
+        raise NotConverged(where=where, residual=rounding, iterations=1, advice=STIFF)
     return TypedQueue(
         arrivals=arrivals,
         services=services,

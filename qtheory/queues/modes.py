@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from math import sqrt
 
 import numpy as np
+from scipy.linalg import matrix_balance
 
 from qtheory.models.errors import InvalidModel
 from qtheory.queues.linear import Array, factor
@@ -50,7 +51,11 @@ class Modes:
 
     @cached_property
     def basis(self) -> Array:
-        """Columns: e, then functions of the phase whose mean in equilibrium is 0, orthonormal under it."""
+        """Columns: e, then functions of the phase whose mean in equilibrium is 0.
+
+        They are orthonormal under |equilibrium|, then balanced: signed laws would otherwise lose their digits to
+        powers of an imbalance that one server does not show.
+        """
         weights = np.sqrt(np.maximum(np.abs(self.equilibrium), 1e-6))
         columns = np.eye(self.phases)
         columns[:, 0] = 1.0
@@ -58,7 +63,17 @@ class Modes:
         functions = orthonormal / weights[:, None] * np.sign(triangle[0, 0])
         functions -= self.equilibrium @ functions
         functions[:, 0] = 1.0
-        return np.asarray(functions, dtype=np.float64)
+        return self._balanced(np.asarray(functions, dtype=np.float64))
+
+    def _balanced(self, functions: Array) -> Array:
+        """The functions rescaled so that each mode is excited and calmed at like rates, in powers of 2."""
+        into = factor(functions, where="modes")
+        moves = np.abs(into.solve(self.generator @ functions))
+        ends = np.abs(into.solve(-self.generator.sum(axis=1)))
+        starts = np.abs(self.equilibrium @ -self.generator @ functions) / ends[0]
+        coupling = moves + np.outer(ends, starts)
+        _, (scale, _) = matrix_balance(coupling, permute=False, separate=True)
+        return np.asarray(functions * (scale / scale[0]), dtype=np.float64)
 
     @cached_property
     def _rotated(self) -> Array:
@@ -92,12 +107,13 @@ class Modes:
         matrix.flat[:: n + 1] = counts @ np.diag(self._rotated)
         return _closed(matrix)
 
-    def departures(self, servers: int) -> Array:
-        """Ends of service, from `servers` busy servers to one fewer."""
+    def departures(self, servers: int, exits: Array | None = None) -> Array:
+        """Ends of service, from `servers` busy servers to one fewer; only some of them with `exits` of one's own."""
+        rates = self._exits if exits is None else factor(self.basis, where="modes").solve(exits)
         counts = self._counts(servers)
         matrix = np.zeros((len(counts), self.size(servers - 1)))
         start, end, mode = _steps(min(servers - 1, self.depth), self.phases, servers > self.depth)
-        matrix[end, start] = np.sqrt(counts[end, mode] * servers) * self._exits[mode]
+        matrix[end, start] = np.sqrt(counts[end, mode] * servers) * rates[mode]
         return _closed(matrix)
 
     def entries(self, servers: int, alpha: Array) -> Array:

@@ -33,6 +33,8 @@ ACCURACY = 1e-8
 """Change in mean wait and wait probability at which deepening the modes stops, relative to the larger of them and
 a thousandth of a mean service (of 1)."""
 
+STIFF = "rare and very long services drown in rounding: fit fewer moments, or cut the tail"
+
 _CHEAP = 150
 _FIRST_DEPTH = {2: 8, 3: 6, 4: 6}
 
@@ -164,16 +166,23 @@ def map_ph_c(
     if arrivals.order * size(servers=servers, phases=service.order) <= _CHEAP:
         return solved(servers)
     depth = _FIRST_DEPTH.get(service.order, 4)
+    exact = servers if arrivals.order * size(servers=servers, phases=service.order) <= BUDGET else None
     before, change = None, float("inf")
     while depth < servers and arrivals.order * size(servers=depth, phases=service.order) <= BUDGET:
-        queue = solved(depth)
+        try:
+            queue = solved(depth)
+        except NotConverged:
+            # Deep modes of signed or stiff laws can lose their digits; the chain of counts does not.
+            if exact is None:
+                raise
+            return solved(exact)
         if before is not None:
             change = _change(before, queue)
             if change <= accuracy:
                 return replace(queue, truncation=change)
         before, depth = queue, depth + 2
-    if depth >= servers:
-        return solved(servers)
+    if exact is not None:
+        return solved(exact)
     raise NotConverged(
         where=where, residual=change, iterations=depth, advice="too many phases: use fewer, or give a `depth`"
     )
@@ -210,6 +219,8 @@ def _solve(
         where=where,
         load=load,
     )
+    if not levels.rounding <= 1e-4 or not levels.mean_excess >= 0.0:
+        raise NotConverged(where=where, residual=levels.rounding, iterations=1, advice=STIFF)
     return ManyServerQueue(
         arrivals=arrivals, service=service, servers=servers, levels=levels, operators=operators, truncation=0.0
     )

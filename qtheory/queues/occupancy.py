@@ -120,12 +120,13 @@ class Occupancy:
             return matrix
         return matrix + _assemble(own, own, counts @ self._diagonal, shape=(n, n))
 
-    def departures(self, servers: int) -> Matrix:
-        """Ends of service, from `servers` busy servers to one fewer."""
+    def departures(self, servers: int, exits: Array | None = None) -> Matrix:
+        """Ends of service, from `servers` busy servers to one fewer; only some of them with `exits` of one's own."""
         index = grown(servers=servers - 1, phases=self.phases)
         fewer = states(servers=servers - 1, phases=self.phases)
         end = np.arange(len(fewer))[:, None]
-        return _assemble(index, end, (fewer + 1) * self.exits, shape=(self.size(servers), len(fewer)))
+        rates = (fewer + 1) * (self.exits if exits is None else exits)
+        return _assemble(index, end, rates, shape=(self.size(servers), len(fewer)))
 
     def entries(self, servers: int, alpha: Array) -> Matrix:
         """Start of a service, from `servers` busy servers to one more; the phase is drawn from `alpha`."""

@@ -14,6 +14,7 @@ is several times faster than with many. Blocks of thousands of phases belong to 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import linalg as sparse_linalg
@@ -56,15 +57,16 @@ class Reduction:
         """Spectral radius of R: P(level > n) falls by this factor per level."""
         return spectral_radius(self.rate)
 
-    def geometric_sums(self, first: Array, *, orders: int) -> list[Array]:
-        """first (I - R)^-1, first (I - R)^-2, ... up to the power `orders`.
-
-        One column of I - R is replaced by (I - R) down e = (down - up) e, which is known without cancellation:
-        the loss of accuracy near load 1 is then 1 / (1 - load) instead of its square.
-        """
+    def _pinned(self) -> tuple[Array, int]:
+        """I - R with one column replaced by (I - R) down e = (down - up) e, which is known without cancellation."""
         matrix = np.eye(len(self.rate)) - self.rate
         column = int(np.abs(self.falling).argmax())
         matrix[:, column] = self.deficit
+        return matrix, column
+
+    def geometric_sums(self, first: Array, *, orders: int) -> list[Array]:
+        """first (I - R)^-1, first (I - R)^-2, ... up to the power `orders`, losing 1 / (1 - load) in accuracy only."""
+        matrix, column = self._pinned()
         factors = factor(matrix, where="sum of the levels")
         sums = []
         for _ in range(orders):
@@ -73,6 +75,15 @@ class Reduction:
             first = factors.solve_left(right)
             sums.append(first)
         return sums
+
+    @cached_property
+    def reach(self) -> float:
+        """Largest entry of (I - R)^-1 e: how many levels, summed over a geometric tail, a unit of mass reaches."""
+        matrix, column = self._pinned()
+        solved = factor(matrix, where="sum of the levels").solve(np.ones(len(matrix)))
+        lifted = solved + solved[column] * self.falling
+        lifted[column] -= solved[column]
+        return float(np.abs(lifted).max())
 
 
 def drift_load(*, up: Matrix, local: Matrix, down: Matrix) -> float:
@@ -181,7 +192,8 @@ def _cyclic_reduction(a0: Array, a1: Array, a2: Array, where: str) -> tuple[Arra
     increment = np.inf
     for step in range(1, _LIMIT + 1):
         x = factor(-mid, where=where).solve(np.concatenate([up, down], axis=1))
-        products = np.concatenate([up, down]) @ x
+        with np.errstate(over="ignore", invalid="ignore"):  # a runaway is caught below
+            products = np.concatenate([up, down]) @ x
         products[np.abs(products) < _FLUSH] = 0.0
         lifted = products[:n, n:]
         hat += lifted

@@ -127,6 +127,15 @@ class LevelLaw:
         return self.moment(2) - self.mean**2
 
     @property
+    def rounding(self) -> float:
+        """Estimate of the relative error of the mean excess from rounding.
+
+        Large where slow but rare phases decide it: their weight is small against what rounding leaves.
+        """
+        mass = float(np.abs(self.first).sum())
+        return 2e-16 * mass * self.core.reach**2 / abs(self.mean_excess) if mass else 0.0
+
+    @property
     def mean_excess(self) -> float:
         """E[(level - b)^+], e.g. the mean number waiting when b is the number of servers."""
         return float((self._sums[1] - self._sums[0]).sum())

@@ -15,11 +15,11 @@ def first_return(*, up: Array, up_to_down: Array, down_to_up: Array, down: Array
     """Psi, the phase law at the first return to a level: row, the up state at the start; column, the down state.
 
     Solves B + A Psi + Psi D + Psi C Psi = 0, where A (`up`), B, C and D (`down`) are the rates within and between
-    the states in which the level rises and falls, at unit speed, for a level that comes back with probability
-    1 (the caller sees to it): Psi e = e. Structure-preserving doubling (Guo, Lin, Xu 2006, "A structure-preserving doubling algorithm for
-    nonsymmetric algebraic Riccati equation", Numer. Math. 103) with one shift for both halves, which keeps the
-    split of the spectrum right for signed blocks too; the eigenvalue 0 is moved away first (Guo, Iannazzo, Meini
-    2007, SIAM J. Matrix Anal. Appl. 29), so that speed and accuracy do not fade near load 1.
+    the states in which the level rises and falls, at unit speed, for a level that comes back with probability 1
+    (the caller sees to it): Psi e = e. Structure-preserving doubling (Guo, Lin, Xu 2006, Numer. Math. 103) with
+    one shift for both halves, which keeps the split of the spectrum right for signed blocks too; the eigenvalue
+    0 is moved away first (Guo, Iannazzo, Meini 2007, SIAM J. Matrix Anal. Appl. 29), so that speed and accuracy
+    do not fade near load 1.
 
     Raises `NotConverged` above a relative residual of 1e-9 or where rows of Psi do not sum to 1.
 
@@ -41,17 +41,18 @@ def first_return(*, up: Array, up_to_down: Array, down_to_up: Array, down: Array
     g = 2.0 * gamma * w.solve_left(d_factors.solve(c))
     psi = 2.0 * gamma * d_factors.solve_left(w.solve(b))
     change, steps = np.inf, 0
-    while steps < _LIMIT and change > 1e-15 * float(np.abs(psi).max()):
-        steps += 1
-        left = factor(np.eye(n) - g @ psi, where=where).solve_left(e)
-        right = factor(np.eye(len(up)) - psi @ g, where=where).solve_left(f)
-        increment = right @ psi @ e
-        g = g + left @ g @ f
-        psi = psi + increment
-        e, f = left @ e, right @ f
-        for power in (e, f):
-            power[np.abs(power) < 1e-150] = 0.0
-        change = float(np.abs(increment).max())
+    with np.errstate(over="ignore", invalid="ignore"):  # a runaway is caught by the residual
+        while steps < _LIMIT and change > 1e-15 * float(np.abs(psi).max()):
+            steps += 1
+            left = factor(np.eye(n) - g @ psi, where=where).solve_left(e)
+            right = factor(np.eye(len(up)) - psi @ g, where=where).solve_left(f)
+            increment = right @ psi @ e
+            g = g + left @ g @ f
+            psi = psi + increment
+            e, f = left @ e, right @ f
+            for power in (e, f):
+                power[np.abs(power) < 1e-150] = 0.0
+            change = float(np.abs(increment).max())
     residual = up_to_down + up @ psi + psi @ down + psi @ down_to_up @ psi
     size = float(np.abs(residual).max()) / gamma
     sums = psi.sum(axis=1)

@@ -112,14 +112,14 @@ def simulated(queue: TypedQueue, jobs: int, seed: int) -> tuple[np.ndarray, np.n
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_types_against_simulation(servers: int) -> None:
-    """100 000 jobs, seed 11; bounds of 6 standard errors (false alarm 1e-6 each). The two types differ by a factor
+    """60 000 jobs, seed 11; bounds of 6 standard errors (false alarm 1e-6 each). The two types differ by a factor
     above 2, so a model that forgets the type would be caught; errors above 10 % are."""
     arrivals, services = bursts()
     arrivals = arrivals.scaled(rate=arrivals.rate * (0.75 if servers == 1 else 1.5))
     queue = typed_queue(arrivals=arrivals, services=services, servers=servers)
-    means, errors = simulated(queue, 100_000, seed=11)
+    means, errors = simulated(queue, 60_000, seed=11)
     assert (np.abs(queue.mean_waits - means) < 6 * errors).all()
-    assert (6 * errors < 0.35 * means).all()
+    assert (6 * errors < 0.45 * means).all()
     assert queue.mean_waits[0] > 1.5 * queue.mean_waits[1]
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from qtheory.models.errors import InvalidModel, NotConverged, Unstable
-from qtheory.queues.fitting import three_moments, two_moments
+from qtheory.queues.fitting import rational, three_moments, two_moments
 from qtheory.queues.map import mmpp, poisson, renewal
 from qtheory.queues.modes import Modes
 from qtheory.queues.multiserver_ph import ManyServerQueue, m_ph_c, map_ph_c
@@ -98,7 +98,7 @@ def fixed_service_wait(servers: int, rate: float) -> float:
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_erlang_services_tend_to_fixed_ones(servers: int) -> None:
-    """M/E_k/c for k = 6, 12, 24, extrapolated in 1/k, against exact M/D/c (for c > 1 the approach is a little slower)."""
+    """M/E_k/c for k = 6, 12, 24, extrapolated in 1/k, against exact M/D/c (slower than 1/k for c > 1)."""
     rate = 0.8 * servers
     waits = [
         m_ph_c(rate=rate, service=erlang(shape=k, mean=1.0), servers=servers, depth=servers).mean_wait
@@ -208,6 +208,21 @@ def test_a_hair_below_one() -> None:
         m_ph_c(rate=(1 - 1e-12) * 3, service=H2, servers=3)
     heavy = m_ph_c(rate=(1 - 1e-8) * 3, service=H2, servers=3)
     assert heavy.mean_wait == pytest.approx((1 + 4) / 2 / 3 / 1e-8, rel=1e-5)  # heavy-traffic limit
+
+
+def test_signed_pieces_keep_their_digits_with_many_servers() -> None:
+    """A fixed time by five moments (weights of both signs, up to 2): 60 servers, near the exact M/D/60."""
+    service = rational([1.0] * 5)
+    queue = m_ph_c(rate=48.0, service=service, servers=60)
+    assert queue.levels.core.residual < 1e-13
+    assert queue.mean_wait == pytest.approx(fixed_service_wait(60, 48.0), rel=0.02)
+
+
+def test_rare_and_very_long_services_are_refused() -> None:
+    """One service in 4e12 lasts 3e7 times the others: what it adds to the mean is lost in rounding, which is said."""
+    service = three_moments(m1=1.0, m2=1e4 + 1, m3=1e12)
+    with pytest.raises(NotConverged, match="drown in rounding"):
+        m_ph_c(rate=48.0, service=service, servers=60)
 
 
 def test_refusals() -> None:

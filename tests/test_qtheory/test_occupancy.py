@@ -96,12 +96,24 @@ def test_truncation_conserves_mass(servers: int) -> None:
     assert outflow[0] == pytest.approx(servers / LAW.mean, rel=1e-12)
 
 
+@pytest.mark.parametrize("servers", [1, 4])
+def test_departures_of_one_kind_only(servers: int) -> None:
+    """Ends of service from phase 0 and from the others add up, in counts and in modes."""
+    first = LAW.exits * [1.0, 0.0, 0.0]
+    for operators in (
+        Occupancy(generator=LAW.generator),
+        Modes(generator=LAW.generator, equilibrium=EQUILIBRIUM, depth=3),
+    ):
+        parts = operators.departures(servers, first) + operators.departures(servers, LAW.exits - first)
+        np.testing.assert_allclose(parts, operators.departures(servers), atol=1e-12)
+
+
 def test_equilibrium_is_stationary_in_the_basis() -> None:
     """In an infinite-server queue no server deviates: row 0 of arrivals and of local + departures stays put."""
     modes = Modes(generator=LAW.generator, equilibrium=EQUILIBRIUM, depth=3)
     np.testing.assert_allclose(EQUILIBRIUM @ modes.basis, [1.0, 0.0, 0.0], atol=1e-13)
-    gram = modes.basis.T @ np.diag(EQUILIBRIUM) @ modes.basis
-    np.testing.assert_allclose(gram, np.eye(3), atol=1e-13)
+    weighted = modes.basis.T @ np.diag(EQUILIBRIUM) @ modes.basis
+    np.testing.assert_allclose(weighted - np.diag(np.diag(weighted)), 0.0, atol=1e-13)
 
 
 def test_refusals() -> None:
