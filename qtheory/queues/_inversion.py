@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import elementwise
 
 from qtheory.models.errors import NotConverged
 from qtheory.queues._values import FloatArray
@@ -56,6 +55,8 @@ def survival_quantile(
             iterations=_DOUBLINGS,
             advice="the tail does not come down to 1 - level: ask for a lower level",
         )
+    from scipy.optimize import elementwise  # a tenth of a second: only those who ask for quantiles pay it
+
     found = elementwise.find_root(
         excess,
         (np.zeros_like(upper), upper),
