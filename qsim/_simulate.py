@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
@@ -46,7 +46,7 @@ def simulate(
     model : any of the systems of `qtheory.models`.
     jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`).
     replications : independent runs; at least 2 give intervals.
-    seed : the whole result is a function of it.
+    seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
     warmup : jobs a replication that are simulated but not counted; None takes a rule from the run length.
     confidence : of the intervals.
     at : times x for which `tail_response` P(response > x) is wanted.
@@ -66,6 +66,7 @@ def simulate(
         ("seed", seed, seed >= 0, "must not be negative"),
         ("warmup", warmup, warmup is None or warmup >= 0, "must not be negative"),
         ("confidence", confidence, 0 < confidence < 1, "must lie between 0 and 1"),
+        ("threads", threads, threads is None or threads >= 1, "must be at least 1"),
     ]
     for name, value, holds, rule in checks:
         if not holds:
@@ -112,26 +113,31 @@ def run_replications(
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> list[NDArray[np.float64]]:
-    """The tallies of some replications, in index order whatever the order in which they finish."""
-    done = 0
+    """The tallies of some replications, in index order whatever the order in which they finish.
 
-    def finished(_: Future[Any]) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, len(indices))
-
-    pool = nullcontext(executor) if executor is not None else ThreadPoolExecutor(threads or os.cpu_count() or 1)
+    `progress` is called in the calling thread.  When anything is raised, what has not started is cancelled and what
+    runs is waited for.
+    """
+    pool = nullcontext(executor) if executor is not None else ThreadPoolExecutor(threads or processors())
     with pool as workers:
         assert workers is not None
-        futures = []
-        for index in indices:
-            future = workers.submit(simulator.run, seed=seed, replication=index, jobs=jobs, warmup=warmup)
-            future.add_done_callback(finished)
-            futures.append(future)
+        futures = [
+            workers.submit(simulator.run, seed=seed, replication=index, jobs=jobs, warmup=warmup) for index in indices
+        ]
         try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                if progress is not None:
+                    progress(done, len(futures))
             return [future.result() for future in futures]
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
