@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,6 +122,7 @@ def _lanczos(nodes: Array, weights: Array, *, steps: int) -> tuple[Array, Array]
     return diagonal, off[:-1]
 
 
+@lru_cache(maxsize=64)
 def exact(*, arrival: float, service: float, precision: float = PRECISION) -> Mixture:
     """The busy period to rounding error, for any r < 1, in a number of phases that grows with log 1/(1 - r) only.
 
