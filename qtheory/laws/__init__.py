@@ -30,6 +30,8 @@ from qtheory.laws.functions import (
     tail_moment,
 )
 from qtheory.laws.mixture import MixtureDistribution
+from qtheory.laws.shifted import Shifted
+from qtheory.laws.sum import Sum
 
 #: The themes, each of which enters its laws in the table when it is loaded.
 THEMES = (empirical, exponential_family, mixture, phase_type, power, product, scipy_law, simple)
@@ -40,6 +42,8 @@ __all__ = [
     "Capped",
     "Distribution",
     "MixtureDistribution",
+    "Shifted",
+    "Sum",
     "Upto",
     "atoms",
     "capped_moment",

@@ -65,8 +65,11 @@ class Distribution(ABC):
             raise InvalidModel(field="order", rule="must be at least 0 and finite", value=order)
         if order == 0.0:
             return 1.0
-        with np.errstate(all="ignore"):
-            return math.inf if order > self.tail_index else float(self._moment(float(order)))
+        known: dict[float, float] = self.__dict__.setdefault("_known_moments", {})
+        if order not in known:
+            with np.errstate(all="ignore"):
+                known[order] = math.inf if order > self.tail_index else float(self._moment(float(order)))
+        return known[order]
 
     @property
     def mean(self) -> float:
@@ -273,6 +276,10 @@ class Distribution(ABC):
     def _shaped(self, t: Values, hook: Callable[[FloatArray], FloatArray], *, below: float, beyond: float) -> Values:
         """`hook` over t, with the values of t < 0 and t = inf put in; nan is refused."""
         array: FloatArray = np.asarray(t, dtype=np.float64)
+        if array.size and array.min() >= 0.0 and array.max() < math.inf:  # false also for nan
+            with np.errstate(all="ignore"):
+                whole = hook(array if array.ndim else array[None])
+            return whole if array.ndim else whole.item()  # type: ignore[return-value]
         if np.any(np.isnan(array)):
             raise InvalidModel(field="t", rule="must be a number", value=t)
         inside = (array >= 0.0) & (array < math.inf)

@@ -15,26 +15,36 @@ FloatArray = NDArray[Any]
 Function = Callable[[FloatArray], FloatArray]
 _LARGEST = float(np.finfo(np.float64).max)
 _STEPS = 2200  # more than enough to walk through all doubles
-_CLOSE = 4e-16
 
 
-def first_at_least(*, cdf: Function, survival: Function, levels: FloatArray, low: float, high: float) -> FloatArray:
-    """The smallest t in [low, high] with cdf(t) >= level, to the last bits.
+def first_at_least(
+    *, cdf: Function, survival: Function, levels: FloatArray, low: float, high: float, within: float = 4e-16
+) -> FloatArray:
+    """The smallest t in [low, high] with cdf(t) >= level, to a relative `within` (the last bits).
 
     The upper half of the levels is compared on the survival function, which keeps its digits there.  Scipy's root
     finders of this kind take one level at a time or cost as much to load as all the rest of a small model.
     Raises `NotConverged` if the distribution function never reaches a level.
     """
 
+    upper = levels > 0.5
+
     def over(t: FloatArray) -> FloatArray:
         """cdf(t) - level: at least 0 where t is far enough."""
-        return np.where(levels <= 0.5, cdf(t) - levels, (1.0 - levels) - survival(t))
+        if np.all(upper):
+            return (1.0 - levels) - survival(t)
+        if not np.any(upper):
+            return cdf(t) - levels
+        out = np.empty_like(levels)
+        out[upper] = (1.0 - levels[upper]) - survival(t[upper])
+        out[~upper] = cdf(t[~upper]) - levels[~upper]
+        return out
 
     start = np.full_like(levels, low)
     at_low = over(start)
     left, right = _bracket(over, start=start, high=high)
     left, right = _narrowed(over, left=left, right=right)
-    found = _chandrupatla(over, left=left, right=right)
+    found = _chandrupatla(over, left=left, right=right, within=within)
     return np.where(at_low >= 0.0, low, found)
 
 
@@ -69,7 +79,7 @@ def _narrowed(over: Function, *, left: FloatArray, right: FloatArray) -> tuple[F
     return left, right
 
 
-def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray) -> FloatArray:
+def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray, within: float) -> FloatArray:
     """The upper end of a bracket of a few last bits: inverse quadratic steps where safe, else bisection.
 
     Chandrupatla (1997), A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear function
@@ -86,7 +96,7 @@ def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray) -> Flo
         x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
         x1, f1 = x, f
         width = np.abs(x2 - x1)
-        least = _CLOSE * np.maximum(np.abs(x1), 1e-300) / np.where(width > 0.0, width, 1.0)
+        least = within * np.maximum(np.abs(x1), 1e-300) / np.where(width > 0.0, width, 1.0)
         if np.all((width == 0.0) | (least >= 0.5)):
             break
         with np.errstate(all="ignore"):

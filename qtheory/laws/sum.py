@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from qtheory.laws import _quadrature
+from qtheory.laws import _quadrature, _roots
 from qtheory.laws._distribution import NO_ATOMS, Atoms, Distribution, FloatArray
 
 #: Recorded values beyond this number are joined to groups.
@@ -56,16 +56,24 @@ class Sum(Distribution):
         points, masses = self._condensed
         if points.size:
             rest = flat[:, None] - points
-            beyond = np.where(rest >= 0.0, self._wait.survival(np.maximum(rest, 0.0)), 0.0)
+            beyond = np.where(rest >= 0.0, self._wait._survival(np.maximum(rest, 0.0)), 0.0)
             total += beyond @ masses
         if self._service.density_share > 1e-15:
             total += self._over_density(flat)
         return np.minimum(total, 1.0).reshape(t.shape)
 
+    def _quantile(self, p: FloatArray) -> FloatArray:
+        # As near as the quadrature is; each step costs one.
+        low, high = self.support
+        found = _roots.first_at_least(
+            cdf=self._cdf, survival=self._survival, levels=p, low=low, high=high, within=1e-10
+        )
+        return _roots.snapped(found, levels=p, points=self.atoms[0], cdf=self._cdf)
+
     def _over_density(self, t: FloatArray) -> FloatArray:
         pieces = self._service.pieces
         top = np.log(np.maximum(t, 1e-300))[:, None]
         s, widths = _quadrature.gauss(left=np.minimum(pieces[:-1], top), right=np.minimum(pieces[1:], top))
-        weights = widths * s * np.asarray(self._service.density(s))
+        weights = widths * s * np.asarray(self._service._density(s))
         rest = np.maximum(t[:, None, None] - s, 0.0)
-        return np.asarray((weights * self._wait.survival(rest)).sum(axis=(1, 2)))
+        return np.asarray((weights * self._wait._survival(rest)).sum(axis=(1, 2)))

@@ -29,6 +29,7 @@ class Traffic:
     kill_probability : q = P(S0 > T).
     short_rate, long_rate, killed_rate : rates of the classes; they sum to `rate`.
     scv : squared coefficient of variation of the times between arrivals.
+    interarrival : law of the times between arrivals.
     poisson : whether arrivals are a Poisson process.
     service0, service1 : laws of the requirements.
     time_limit : T.
@@ -40,6 +41,7 @@ class Traffic:
     long_rate: float
     killed_rate: float
     scv: float
+    interarrival: Distribution
     poisson: bool
     service0: Distribution
     service1: Distribution
@@ -97,9 +99,7 @@ class Traffic:
             return self.service1
         if self.long_rate == 0.0:
             return self.killed
-        return MixtureDistribution(
-            weights=[self.killed_rate, self.long_rate], components=[self.killed, self.service1]
-        )
+        return MixtureDistribution(weights=[self.killed_rate, self.long_rate], components=[self.killed, self.service1])
 
     @property
     def occupations(self) -> tuple[Distribution, Distribution]:
@@ -131,6 +131,7 @@ def traffic(model: Dispatcher) -> Traffic:
         long_rate=rate * (1.0 - model.short_fraction),
         killed_rate=submitted * q,
         scv=interarrival.scv,
+        interarrival=interarrival,
         poisson=is_exponential(interarrival),
         service0=service0,
         service1=service1,

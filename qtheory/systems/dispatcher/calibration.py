@@ -1,0 +1,117 @@
+"""How far the approximations are off: errors that cover the truth 19 times in 20."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qtheory.laws import Distribution
+from qtheory.systems.dispatcher.loads import Traffic
+from qtheory.systems.dispatcher.waits import Waits
+
+FloatArray = NDArray[np.float64]
+#: Relative round-off of quadratures and transforms in waits that are exact in principle.
+_NUMERICAL = 1e-7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errors:
+    """Relative errors in one group, one entry for each design: of E[W], of P(W > 0), and what the two-moment law of
+    the wait adds to the relative error of its quantiles."""
+
+    mean: FloatArray
+    probability: FloatArray
+    shape: FloatArray
+
+
+def relative_errors(
+    traffic: Traffic, *, waits: Sequence[Waits | None], ratio: FloatArray, kills: str
+) -> tuple[Errors, Errors]:
+    """Errors of the waits of both groups; `ratio` is that of `work_dispersion_ratio`."""
+    groups = []
+    for group, own in enumerate(waits):
+        if own is None:
+            groups.append(
+                Errors(mean=np.zeros_like(ratio), probability=np.zeros_like(ratio), shape=np.zeros_like(ratio))
+            )
+        elif group == 0 or traffic.killed_rate == 0.0:
+            groups.append(_pure(traffic, own, group=group))
+        else:
+            assert waits[0] is not None
+            groups.append(_with_kills(traffic, own, first=waits[0], ratio=ratio, kills=kills))
+    return groups[0], groups[1]
+
+
+def _pure(traffic: Traffic, waits: Waits, *, group: int) -> Errors:
+    """A group that sees a thinning of the arrivals only."""
+    service = traffic.occupations[group]
+    scv, idle = min(service.scv, 25.0), 1.0 - waits.probability
+    many = waits.servers > 1.0
+    mean = many * (0.003 + 0.006 * idle * np.log(waits.servers) + 0.06 * idle * max(scv - 0.5, 0.0))
+    mean = mean + many * 1.6 * idle * _far_share(service, waits)
+    probability = many * (0.004 + 0.015 * idle)
+    if not traffic.poisson:
+        moved = np.abs(np.log(np.maximum(waits.arrival_factor, 1e-12))) * abs(1.0 - scv)
+        mean = mean + 0.012 + 0.15 * moved + 0.08 * moved * np.abs(np.log(np.maximum(waits.arrival_factor, 1e-12)))
+        probability = mean + 0.03 + 0.05 * moved
+    exact = waits.exact
+    floor = 0.0 if traffic.poisson else _NUMERICAL
+    return Errors(
+        mean=np.where(exact, floor, _bounded(mean, waits)),
+        probability=np.where(exact, floor, np.minimum(probability, 1.0)),
+        shape=np.zeros_like(mean) if waits.exponential else np.full_like(mean, _SHAPE),
+    )
+
+
+_SHAPE = 0.05
+
+
+def _with_kills(traffic: Traffic, waits: Waits, *, first: Waits, ratio: FloatArray, kills: str) -> Errors:
+    """Group 1 where killed jobs join it."""
+    service = traffic.occupations[1]
+    scv, less = min(service.scv, 25.0), 1.0 - np.minimum(ratio, 1.0)
+    idle = 1.0 - waits.probability * np.minimum(ratio, 1.0)
+    many = waits.servers > 1.0
+    far = many * 1.6 * idle * _far_share(service, waits)
+    if traffic.poisson:
+        seen = traffic.killed_load_share * idle * first.load
+        mean = 0.6 * less * idle + 0.018 * idle * np.log(waits.servers) + seen * (0.1 + 0.84 / np.sqrt(first.servers))
+        mean = mean + many * 0.0065 * idle * max(scv - 0.5, 0.0)
+    else:
+        mean = 0.015 + 1.7 * less * idle + 0.08 * idle * np.log(waits.servers)
+    mean = mean + far
+    if kills == "poisson":
+        mean = less + (1.0 - less) * mean
+    mean = _bounded(mean, waits)
+    return Errors(mean=mean, probability=np.minimum(mean + 0.02, 1.0), shape=np.full_like(mean, _SHAPE))
+
+
+def _bounded(mean: FloatArray, waits: Waits) -> FloatArray:
+    """At most the wait itself, and that where a second moment is missing or nothing is known."""
+    return np.where(waits.undecided | waits.heavy, 1.0, np.minimum(mean, 1.0))
+
+
+def _far_share(service: Distribution, waits: Waits) -> FloatArray:
+    """Share of the second moment that stands beyond 20 E[S] / (1 - rho).
+
+    Such jobs hold one server for long while the others go on: the wait feels them less than the second moment says.
+    """
+    if not math.isfinite(service.scv):
+        return np.ones_like(waits.load)
+    far = 20.0 * service.mean / (1.0 - waits.load)
+    return np.asarray(service.tail_moment(2.0, far)) / service.moment(2.0)
+
+
+def exponential_errors(traffic: Traffic, *, group: int, exact: bool) -> Errors:
+    """Errors of M/M/c: what the second moments that it leaves out would change, and as much again by half."""
+    if exact:
+        none = np.zeros(1)
+        return Errors(mean=none, probability=none, shape=none)
+    scv, index = min(traffic.occupations[group].scv, 25.0), traffic.dispersions[group]
+    spread = abs(1.0 - (scv + index) / 2.0)
+    mean = np.array([1.5 * spread + 0.3])
+    return Errors(mean=mean, probability=np.array([0.5 * spread + 0.15]), shape=np.array([0.3 + 0.5 * spread]))
