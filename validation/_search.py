@@ -209,7 +209,7 @@ def _with_simulation(row: Design, choice: Choice, place: int) -> Design:
 
 def _rank(designs: list[Dispatcher], *, weights: Mapping[str, float], method: str) -> tuple[list[Design], str]:
     """Every design with its analytic objective; raises `Unstable` when none is stable."""
-    from qtheory.systems.dispatcher.loads import loads
+    from qtheory.systems.dispatcher.loads import traffic
 
     keys: dict[str, Key] = {scope: ("mean_response", scope) for scope in weights}
     rows: list[Design] = []
@@ -217,9 +217,9 @@ def _rank(designs: list[Dispatcher], *, weights: Mapping[str, float], method: st
     failures: list[Unstable] = []
     # Far more designs than anyone simulates are ranked by the fast rung.
     chosen = "mgc" if method == "auto" and len(designs) > 64 else method
+    offered0, offered1 = traffic(designs[0]).offered
     for design in designs:
-        rho = loads(design)
-        load = (rho.load0, rho.load1)
+        load = (offered0 / design.servers[0], offered1 / design.servers[1])
         try:
             solution = qtheory.solve(design, method=chosen)
         except Unstable as failure:
