@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import typer
@@ -78,11 +79,8 @@ def _fail(message: str, *, status: int) -> int:
 
 def _check_own_package() -> None:
     """`validation` is a name that others use too: a stranger's package must not answer in our place."""
-    import qsim
-    import qtheory
-    import validation
-
-    folders = {Path(str(package.__file__)).resolve().parents[1] for package in (qtheory, qsim, validation)}
-    if len(folders) != 1:
+    places = {name: find_spec(name) for name in ("qtheory", "qsim", "validation")}
+    folders = {Path(spec.origin).resolve().parents[1] for spec in places.values() if spec and spec.origin}
+    if len(folders) != 1 or None in places.values():
         found = ", ".join(sorted(str(folder) for folder in folders))
         raise InvalidModel(rule="qtheory, qsim and validation must come from one installation", value=found)

@@ -99,8 +99,14 @@ def curve(search: Search) -> Figure:
 
 
 def agreement(pairs: Mapping[Key, Pair]) -> Figure:
-    """Each measure's relative difference (analytic - simulated) with the simulation's interval and the stated error."""
-    rows = [(key, pair) for key, pair in pairs.items() if pair.simulated != 0]
+    """Each measure's relative difference (analytic - simulated) with the simulation's interval and the stated error.
+
+    Measures that follow from others on the figure (numbers by Little's law, percentiles of waits) are left to the
+    table.
+    """
+    left_out = ("mean_number", "mean_queue", "p50_wait", "p90_wait", "p95_wait", "p99_wait")
+    leading = [(key, pair) for key, pair in pairs.items() if pair.simulated != 0 and key[0] not in left_out]
+    rows = leading or [(key, pair) for key, pair in pairs.items() if pair.simulated != 0]
     figure, axes = _figure(height=0.9 + 0.21 * len(rows))
     with matplotlib.rc_context(_STYLE):
         colours = {"agree": THEORY, "inconclusive": QUIET, "disagree": WARNING}

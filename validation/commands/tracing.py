@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qtheory.models import InvalidModel
-from validation import traces
 from validation.commands.shared import real_number
-from validation.traces import Trace
+
+if TYPE_CHECKING:
+    from validation.traces import Trace
 
 TraceFile = Annotated[
     Path, typer.Option("--trace", metavar="T", help="The log: CSV, SWF, or a folder with --test.", show_default=False)
@@ -36,6 +37,8 @@ WidthOption = Annotated[
 
 def open_trace(path: Path, *, group_limit: float | None, width: str, time_limit: float) -> Trace:
     """The log, with the options checked."""
+    from validation import traces
+
     for known in traces.WIDTHS:
         if width == known:
             break
