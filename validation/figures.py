@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from qsim.estimate import Estimate
 from qtheory.measures import Key
@@ -22,7 +23,7 @@ THEORY, SIMULATION, WARNING, QUIET = "#1f5fa8", "#c4561b", "#a3123a", "#8a8f98"
 #: Reading order of the classes, with a colour each that survives a grey printer and colour-blind eyes.
 CLASS_COLOURS = {"all": "#222222", "short": "#1f77b4", "long": "#d95f02", "killed": "#7b3294"}
 
-_STYLE = {
+_STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "qtwin",
     "font.family": "sans-serif",
@@ -90,7 +91,7 @@ def curve(search: Search) -> Figure:
         if max(values) > 8 * best_value:
             axes.set_yscale("log")
         axes.set_xlim(0.4, len(search.table) + 0.6)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("n0, servers of Group 0")
         goal = " + ".join(f"{weight:g} {scope}" for scope, weight in search.objective.items())
         axes.set_ylabel("objective" if len(goal) > 30 else goal)

@@ -207,10 +207,10 @@ def _hyper_erlang(values: Floats) -> tuple[float, Law]:
     likelihood = float(np.sum(special.logsumexp(terms, axis=0)))
     law: Law
     if set(found.shapes) == {1}:
-        law = Hyperexponential(probabilities=shares, means=found.means)
+        law = Hyperexponential(probabilities=tuple(shares.tolist()), means=found.means)
     else:
-        laws = [Erlang(shape=k, mean=m) for k, m in zip(found.shapes, found.means, strict=True)]
-        law = laws[0] if len(laws) == 1 else Mixture(weights=shares, laws=laws)
+        laws = tuple(Erlang(shape=k, mean=m) for k, m in zip(found.shapes, found.means, strict=True))
+        law = laws[0] if len(laws) == 1 else Mixture(weights=tuple(shares.tolist()), laws=laws)
     return 2 * parameters - 2 * likelihood, law
 
 
@@ -244,9 +244,9 @@ def _times(law: Law, *, scale: float) -> Law:
         case Erlang():
             return Erlang(shape=law.shape, mean=scale * law.mean)
         case Hyperexponential():
-            return Hyperexponential(probabilities=law.probabilities, means=[scale * mean for mean in law.means])
+            return Hyperexponential(probabilities=law.probabilities, means=tuple(scale * m for m in law.means))
         case Mixture():
-            return Mixture(weights=law.weights, laws=[_times(part, scale=scale) for part in law.laws])
+            return Mixture(weights=law.weights, laws=tuple(_times(part, scale=scale) for part in law.laws))
     raise TypeError(law.kind())
 
 
