@@ -201,7 +201,7 @@ def test_several_files_wrong_input_goes_first(qtwin: Qtwin, model: Path, tmp_pat
     [
         ({"time_limit": "inf", "servers": [4, 4]}, "killed"),
         ({"short_fraction": 0.0, "servers": [1, 9]}, "short"),
-        ({"short_fraction": 1.0}, "long"),
+        ({"short_fraction": 1.0, "servers": [5, 4]}, "long"),
         ({"time_limit": 3}, ""),
     ],
 )
