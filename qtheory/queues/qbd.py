@@ -7,8 +7,8 @@ zero row sums and the process behind it is a true one.
 
 Blocks are treated as dense; cost and memory grow as the cube and the square of their order, about 0.1 s at
 order 300 and 3 s at order 1000 on one thread. For small blocks BLAS with one thread (OPENBLAS_NUM_THREADS=1)
-is several times faster than with many. Blocks of thousands of phases belong to `qbd_lowrank` where `up` or
-`down` has low rank.
+is several times faster than with many. Blocks of thousands of phases belong to `qbd_lowrank` where `up` has
+low rank.
 """
 
 from __future__ import annotations
