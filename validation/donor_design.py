@@ -31,6 +31,8 @@ BOUNDS: dict[str, dict[str, tuple[int, int]]] = {
     "t1t2": {"t1": (1, 40), "t2": (1, 150)},
     "adt": {"low": (1, 30), "high": (1, 60), "t2": (1, 60)},
 }
+#: Thresholds for which infinity is tried too, as the point behind the largest: T1T2(x, inf) is T1(x).
+_ENDLESS = {"t1": (), "t2": (), "t1t2": ("t2",), "adt": ("high",)}
 _FAMILIES: dict[str, Callable[..., DonorPolicy]] = {"t1": T1, "t2": T2, "t1t2": T1T2, "adt": ADT}
 
 
@@ -110,7 +112,8 @@ def optimise(
     ----------
     model : its policy does not matter.
     policy : the family: t1, t2 (in the model's own reading if it has one), t1t2, adt.
-    bounds : (least, largest) by threshold; `BOUNDS` where none are given.
+    bounds : (least, largest) by threshold; `BOUNDS` where none are given. For t2 of T1T2 and high of ADT infinity is
+        tried as well.
     indifference : relative difference of costs that makes a tie.
     progress : called with (steps done, all steps).
 
@@ -235,11 +238,16 @@ class _Family:
 
     def at(self, point: Point) -> DonorPolicy:
         """The policy with these thresholds."""
-        return _FAMILIES[self.name](**dict(zip(BOUNDS[self.name], point, strict=True)), **self.reading)
+        values = {
+            key: math.inf if key in _ENDLESS[self.name] and x > last else x
+            for key, x, (_, last) in zip(BOUNDS[self.name], point, self.limits, strict=True)
+        }
+        return _FAMILIES[self.name](**values, **self.reading)
 
     def allowed(self, point: Point) -> bool:
-        """Within the bounds, and low at most high."""
-        inside = all(low <= x <= high for x, (low, high) in zip(point, self.limits, strict=True))
+        """Within the bounds or infinite, and low at most high."""
+        endless = [key in _ENDLESS[self.name] for key in BOUNDS[self.name]]
+        inside = all(low <= x <= high + more for x, (low, high), more in zip(point, self.limits, endless, strict=True))
         return inside and (self.name != "adt" or point[0] <= point[1])
 
     def cost(self, point: Point, load: int) -> float:
@@ -289,11 +297,13 @@ class _Family:
         clip = min(max(t1, low), high)
         if self.name == "t1t2":
             late = self.limits[1][1]
-            yield from ((x, y) for x in {clip, max(low, clip // 2)} for y in {max(self.limits[1][0], late // 12), late})
+            yield from (
+                (x, y) for x in {clip, max(low, clip // 2)} for y in {max(self.limits[1][0], late // 12), late + 1}
+            )
             return
         top, (first, last) = self.limits[1][1], self.limits[2]
         for below, above in itertools.product((clip, max(low, clip // 2)), (t1, 2 * t1)):
-            point = (min(below, above), max(min(above, top), below), min(max(6, first), last))
+            point = (min(below, above), max(min(above, top + 1), below), min(max(6, first), last))
             if self.allowed(point):
                 yield point
 

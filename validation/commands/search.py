@@ -56,6 +56,7 @@ def search(
 
     if out is not None:
         report.check_folder(out)
+    log = None
     names = ("objective", "indifference", "confidence")
     with progress("searching", quiet=as_json) as tell, shared.naming(file), shared.options(*names):
         if trace is not None:
@@ -77,7 +78,7 @@ def search(
                 )
     data = shared.envelope("search", **found.to_dict())
     if out is not None:
-        data["report"] = str(report.write(out, search=found, data=data))
+        data["report"] = str(report.write(out, search=found, trace=log, data=data))
     if as_json:
         shared.emit(data)
         return 0
