@@ -53,7 +53,7 @@ def _pure(traffic: Traffic, waits: Waits, *, group: int) -> Errors:
     many = waits.servers > 1.0
     mean = many * (0.003 + 0.006 * idle * np.log(waits.servers) + 0.06 * idle * max(scv - 0.5, 0.0))
     mean = mean + many * 1.6 * idle * _far_share(service, waits)
-    probability = many * (0.004 + 0.015 * idle)
+    probability = many * (0.004 + 0.015 * idle + (0.05 * idle if waits.heavy else 0.0))
     if not traffic.poisson:
         moved = np.abs(np.log(np.maximum(waits.arrival_factor, 1e-12))) * abs(1.0 - scv)
         mean = mean + 0.012 + 0.15 * moved + 0.08 * moved * np.abs(np.log(np.maximum(waits.arrival_factor, 1e-12)))

@@ -115,7 +115,7 @@ def _killed(first: Delay, second: Delay, traffic: Traffic) -> Stay:
         law=both(first, second) if finite else None,
         service=service,
         mean_service=traffic.time_limit + traffic.killed.mean,
-        shape_error=first.shape_error + second.shape_error,
+        shape_error=math.hypot(first.shape_error, second.shape_error),
     )
 
 
@@ -210,10 +210,11 @@ def _quantiles(stays: dict[str, Stay]) -> Iterator[tuple[Key, Value]]:
             response, service = np.asarray(stay.response.quantile(_LEVELS)), np.asarray(stay.service.quantile(_LEVELS))
             for level, value, bare in zip(LEVELS, response, service, strict=True):
                 rows[quantile_measure(level), scope] = Value(
-                    value=float(value), error=_quantile_error(stay, float(value), part=max(float(value - bare), 0.0))
+                    value=float(value),
+                    error=_response_quantile_error(stay, float(value), part=max(float(value - bare), 0.0)),
                 )
         for level, value in zip(LEVELS, wait, strict=True):
-            error = _quantile_error(stay, float(value), part=float(value))
+            error = _wait_quantile_error(stay, float(value), level=level)
             rows[quantile_measure(level, kind="wait"), scope] = Value(value=float(value), error=error)
     for kind in ("response", "wait"):
         for level in LEVELS:
@@ -221,14 +222,29 @@ def _quantiles(stays: dict[str, Stay]) -> Iterator[tuple[Key, Value]]:
             yield from ((key, value) for key, value in rows.items() if key[0] == name)
 
 
-def _quantile_error(stay: Stay, value: float, *, part: float) -> float:
-    """The part of a quantile that the wait makes carries the wait's relative errors; quadrature the rest."""
-    exact = stay.wait.error == stay.shape_error == 0.0
-    relative = stay.wait.error / stay.wait.value if stay.wait.value > 0.0 else 0.0
-    scale = stay.wait.value / stay.probability.value if stay.probability.value > 0.0 else 0.0
-    share = stay.probability.error / stay.probability.value if stay.probability.value > 0.0 else 0.0
-    numerical = (1e-12 if exact else 1e-6) * value
-    return (relative + stay.shape_error) * max(part, stay.wait.value) + share * scale + numerical
+def _wait_quantile_error(stay: Stay, value: float, *, level: float) -> float:
+    """A quantile of the wait moves with the mean wait, with P(W > 0) and with the shape of the law."""
+    probability = stay.probability
+    if value == 0.0 and probability.value + probability.error <= 1.0 - level:
+        return 0.0
+    scale = stay.wait.value / probability.value if probability.value > 0.0 else 0.0
+    share = probability.error / probability.value if probability.value > 0.0 else 0.0
+    return (_relative(stay) + stay.shape_error) * value + share * scale + _numerical(stay) * value
+
+
+def _response_quantile_error(stay: Stay, value: float, *, part: float) -> float:
+    """Only the part of the quantile that the wait adds to the service is uncertain."""
+    uncertain = max(part, 0.35 * stay.wait.value)
+    return (_relative(stay) + stay.shape_error) * uncertain + _numerical(stay) * value
+
+
+def _relative(stay: Stay) -> float:
+    return stay.wait.error / stay.wait.value if stay.wait.value > 0.0 else 0.0
+
+
+def _numerical(stay: Stay) -> float:
+    """Relative error of the quadrature in the convolution."""
+    return 1e-9 if stay.wait.error == stay.shape_error == 0.0 else 1e-6
 
 
 def _tails(stays: dict[str, Stay], *, at: Sequence[float]) -> Iterator[tuple[Key, Value]]:
@@ -239,7 +255,8 @@ def _tails(stays: dict[str, Stay], *, at: Sequence[float]) -> Iterator[tuple[Key
                 continue
             value = float(stay.response.survival(time))
             bare = float(stay.service.quantile(min(max(1.0 - value, 0.0), 1.0)))
-            slip = _quantile_error(stay, time, part=max(time - bare, 0.0) if math.isfinite(bare) else time)
+            part = max(time - bare, 0.0) if math.isfinite(bare) else time
+            slip = _response_quantile_error(stay, time, part=part)
             around = [float(stay.response.survival(moved)) for moved in (max(time - slip, 0.0), time + slip)]
             error = max(abs(value - other) for other in around) + 1e-9
             yield ("tail_response", scope, time), Value(value=value, error=min(error, 1.0))

@@ -23,7 +23,7 @@ from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.loads import Traffic, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
-from qtheory.systems.dispatcher.waits import Waits, conditional_scv, group_waits
+from qtheory.systems.dispatcher.waits import Waits, conditional_scv, group_waits, infinite_note
 
 FloatArray = NDArray[np.float64]
 Kills = Literal["dispersed", "poisson"]
@@ -168,7 +168,7 @@ class _Designs:
             error=float(error.mean[0]) * mean if finite else math.inf,
             probability_error=float(error.probability[0]) * probability,
             shape_error=float(error.shape[0]),
-            note="" if finite else _infinite(self._traffic, group=group, servers=count),
+            note="" if finite else infinite_note(self._traffic, group=group, servers=count),
         )
 
 
@@ -187,16 +187,3 @@ def _wait_probability(offered: Traffic, *, waits: Waits, group: int) -> float:
         arrival_rate=load * count / service, service_time=service, servers=count
     )
     return float(probability * (1.0 - (1.0 - scv) ** 1.5 * (1.0 - constant / erlangs)))
-
-
-def _infinite(offered: Traffic, *, group: int, servers: int) -> str:
-    """Which moment is missing, in words."""
-    spare = servers - math.floor(offered.offered[group])
-    order = (spare + 1) / spare
-    moment = "second moment" if spare == 1 else f"moment of order {order:.4g}"
-    laws = ["service0"] if group == 0 else []
-    if group == 1 and offered.long_rate > 0.0 and math.isinf(offered.service1.moment(order)):
-        laws.append("service1")
-    if group == 1 and offered.killed_rate > 0.0 and math.isinf(offered.killed.moment(order)):
-        laws.append("service0")
-    return f"infinite: {moment} of {' and '.join(laws)}"

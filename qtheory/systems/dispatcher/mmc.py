@@ -6,7 +6,10 @@ arrivals are Poisson and service times exponential; else off by up to 100 % in t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from qtheory.models import Dispatcher
 from qtheory.queues import erlang
@@ -15,6 +18,7 @@ from qtheory.systems.dispatcher.calibration import exponential_errors
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
+from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
 
 def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
@@ -47,11 +51,13 @@ def _delay(offered: Traffic, *, group: int, servers: int) -> Delay | None:
     pure = group == 0 or offered.killed_rate == 0.0
     exact = pure and offered.poisson and is_exponential(offered.occupations[group])
     errors = exponential_errors(offered, group=group, exact=exact)
+    infinite, _ = finiteness_of_mean(offered.occupations[group], offered=load, servers=np.array([float(servers)]))
     return Delay(
-        mean=mean,
+        mean=math.inf if infinite[0] else mean,
         probability=waits,
         scv=1.0,
-        error=float(errors.mean[0]) * mean,
+        error=math.inf if infinite[0] else float(errors.mean[0]) * mean,
         probability_error=min(float(errors.probability[0]) * waits, 1.0),
         shape_error=float(errors.shape[0]),
+        note=infinite_note(offered, group=group, servers=servers) if infinite[0] else "",
     )

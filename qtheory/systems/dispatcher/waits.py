@@ -65,7 +65,7 @@ def group_waits(traffic: Traffic, *, group: int, servers: FloatArray) -> Waits:
     rate, offered = traffic.rates[group], traffic.offered[group]
     service = traffic.occupations[group]
     mean, scv = offered / rate, service.scv
-    infinite, undecided = _finiteness(service, offered=offered, servers=servers)
+    infinite, undecided = finiteness_of_mean(service, offered=offered, servers=servers)
     wait = np.full_like(servers, math.inf)
     least = np.full_like(servers, math.nan)
     finite = ~infinite
@@ -164,10 +164,14 @@ def least_residual(service: Distribution, *, servers: FloatArray, order: int = 1
     return np.array([float(weights @ survival**count) for count in servers])
 
 
-def _finiteness(
+def finiteness_of_mean(
     service: Distribution, *, offered: float, servers: FloatArray
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Where E[W] is infinite, and where the theorem of Scheller-Wolf and Vesilo does not say."""
+    """Where E[W] is infinite, and where nothing is known.
+
+    With k = c - floor(a) spare servers it is finite if and only if E[S^((k+1)/k)] is; for a whole offered load a
+    that moment suffices, and the one with k + 1 is necessary (`finiteness.required_moment`).
+    """
     none = np.zeros(servers.shape, dtype=bool)
     if math.isfinite(service.scv):
         return none, none
@@ -178,3 +182,16 @@ def _finiteness(
     spare = servers - offered + 1.0
     surely = np.array([math.isinf(service.moment(float((k + 1.0) / k))) for k in spare])
     return surely, missing & ~surely
+
+
+def infinite_note(traffic: Traffic, *, group: int, servers: int) -> str:
+    """Which moment keeps the mean wait from being finite, and of which laws."""
+    spare = servers - math.floor(traffic.offered[group])
+    order = (spare + 1) / spare
+    moment = "second moment" if spare == 1 else f"moment of order {order:.4g}"
+    laws = ["service0"] if group == 0 else []
+    if group == 1 and traffic.long_rate > 0.0 and math.isinf(traffic.service1.moment(order)):
+        laws.append("service1")
+    if group == 1 and traffic.killed_rate > 0.0 and math.isinf(traffic.killed.moment(order)):
+        laws.append("service0")
+    return f"infinite: {moment} of {' and '.join(laws)}"
