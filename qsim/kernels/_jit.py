@@ -1,17 +1,19 @@
 """The only place that calls numba: compiled, GIL-free functions with a cache that sees every edit.
 
 numba's own file cache looks at the file of the cached function alone, so an edited helper in another file would
-stay unseen by its cached callers.  The cache folder is therefore named by a hash of all kernel sources and of the
-versions involved; where no folder can be written, functions are compiled without a cache.  Folders of other
-sources are removed when they have not been used for a month.
+stay unseen by its cached callers.  The cache folder of a kernel is therefore named by a hash of its file, of all
+kernel files that this one imports, directly or not, and of the versions involved; where no folder can be written,
+functions are compiled without a cache.  Folders that have not been used for a month are removed.
 
 With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python and give the same bits.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
+import inspect
 import os
 import shutil
 import sys
@@ -29,25 +31,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 _KEEP_SECONDS = 30 * 86400
 
 
-def source_key() -> str:
-    """A hash of every kernel source and of the versions that a compiled kernel depends on."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+def source_key(file: Path) -> str:
+    """A hash of a kernel file, of the kernel files it imports, and of the versions that compiled code depends on."""
+    found, fresh = {file}, [file]
+    while fresh:
+        new = set(_imported(fresh.pop())) - found
+        found |= new
+        fresh += new
+    digest = hashlib.sha256(repr((numba.__version__, np.__version__, sys.version)).encode())
+    for path in sorted(found):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    versions = (numba.__version__, np.__version__, sys.version)
-    digest.update(repr(versions).encode())
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path | None:
-    """A folder for compiled kernels that can be written, or None."""
+@functools.cache
+def _imported(file: Path) -> tuple[Path, ...]:
+    """The kernel files that `file` imports itself."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
+    stems = {name.rpartition(".")[2] for name in names if name.startswith(f"{__package__}.")}
+    return tuple(path for path in (file.with_name(f"{stem}.py") for stem in sorted(stems)) if path.is_file())
+
+
+@functools.cache
+def cache_folder(file: Path) -> Path | None:
+    """A folder for the compiled kernels of a file that can be written, or None."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     user = str(os.getuid()) if hasattr(os, "getuid") else "user"
     asked = os.environ.get("NUMBA_CACHE_DIR")
     for base in (asked, home, os.path.join(tempfile.gettempdir(), f"qtwin-{user}")):
         if not base:
             continue
-        folder = Path(base) / "qtwin" / source_key()
+        folder = Path(base) / "qtwin" / f"{file.stem}-{source_key(file)}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):
@@ -61,7 +80,7 @@ def cache_folder() -> Path | None:
 
 
 def _prune(current: Path) -> None:
-    """Remove folders of other kernel sources that no process has opened for long."""
+    """Remove folders that no process has opened for long."""
     oldest = time.time() - _KEEP_SECONDS
     for folder in current.parent.iterdir():
         try:
@@ -69,9 +88,6 @@ def _prune(current: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue  # another process was quicker
-
-
-_FOLDER = None if numba.config.DISABLE_JIT else cache_folder()
 
 
 def jit(function: F) -> F:
@@ -87,10 +103,11 @@ def helper(function: F) -> F:
 def _compiled(function: F, **options: bool) -> F:
     if numba.config.DISABLE_JIT:
         return _as_in_c(function)
+    folder = cache_folder(Path(inspect.getfile(function)))
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER) if _FOLDER else before
+    numba.config.CACHE_DIR = str(folder) if folder else before
     try:
-        compiled = numba.njit(nogil=True, cache=_FOLDER is not None, error_model="numpy", **options)(function)
+        compiled = numba.njit(nogil=True, cache=folder is not None, error_model="numpy", **options)(function)
     finally:
         numba.config.CACHE_DIR = before
     return cast(F, compiled)

@@ -36,11 +36,12 @@ def twice(x):
 """
 
 SCRIPT = """
-from qsim.kernels import _jit
+from pathlib import Path
+from qsim.kernels import _caller, _jit
 from qsim.kernels._caller import twice
 value = twice(1.0)
 loaded = sum(twice.stats.cache_hits.values())
-print(value, loaded, _jit._FOLDER or "nowhere")
+print(value, loaded, _jit.cache_folder(Path(_caller.__file__)) or "nowhere")
 """
 
 
@@ -78,6 +79,8 @@ def test_an_edited_helper_is_seen_by_its_cached_caller(package: Path) -> None:
     edited = run(package)
     assert edited[0] == "21.0"
     assert edited[2] != first[2]
+    (package / "qsim" / "kernels" / "_stranger.py").write_text(HELPER.format(5))
+    assert run(package) == ["21.0", "1", edited[2]], "a file that it does not import changes nothing"
 
 
 def test_no_folder_can_be_written(package: Path) -> None:
@@ -86,8 +89,8 @@ def test_no_folder_can_be_written(package: Path) -> None:
     blocked.touch()
     assert run(package, XDG_CACHE_HOME=str(blocked), NUMBA_CACHE_DIR=str(blocked), TMPDIR=str(blocked))[0] == "3.0"
     script = SCRIPT.replace(
-        "from qsim.kernels import _jit\n",
-        "import tempfile\ntempfile.gettempdir = lambda: '/dev/null'\nfrom qsim.kernels import _jit\n",
+        "from qsim.kernels import _caller, _jit\n",
+        "import tempfile\ntempfile.gettempdir = lambda: '/dev/null'\nfrom qsim.kernels import _caller, _jit\n",
     )
     found = run(package, script, XDG_CACHE_HOME=str(blocked), NUMBA_CACHE_DIR=str(blocked))
     assert found == ["3.0", "0", "nowhere"]
@@ -105,8 +108,9 @@ def test_old_folders_are_removed_and_young_ones_kept(tmp_path: Path, monkeypatch
         folder.mkdir(parents=True)
         (folder / "kernel.nbc").touch()
     os.utime(old, (1e9, 1e9))
-    folder = _jit.cache_folder()
-    assert folder == tmp_path / "qtwin" / _jit.source_key()
+    file = Path(_jit.__file__).with_name("servers.py")
+    folder = _jit.cache_folder.__wrapped__(file)
+    assert folder == tmp_path / "qtwin" / f"servers-{_jit.source_key(file)}"
     assert not old.exists()
     assert (young / "kernel.nbc").exists()
 
