@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,14 +55,19 @@ class Stay:
 
 
 def table(
-    traffic: Traffic, *, servers: tuple[int, int], delays: tuple[Delay | None, Delay | None], at: Sequence[float] = ()
+    traffic: Traffic,
+    *,
+    servers: tuple[int, int],
+    delays: tuple[Delay | None, Delay | None],
+    apart: Mapping[str, Delay] | None = None,
+    at: Sequence[float] = (),
 ) -> Table[Value]:
     """All measures that the waits give.  Scopes without jobs are left out; a group without jobs has no delay.
 
-    Mean numbers by Little's law.  The two waits of a killed job are taken as independent, and its wait in Queue 1
-    as that of any job there.
+    Mean numbers by Little's law.  The two waits of a killed job are taken as independent.  `apart` holds the waits
+    in Queue 1 of the classes ``killed`` and ``long`` where they are known apart; else both are that of any job there.
     """
-    stays = _stays(traffic, delays)
+    stays = _stays(traffic, delays, apart or {})
     rows = [
         *_means(stays),
         *_tails(stays, at=at),
@@ -73,15 +78,17 @@ def table(
     return Table(rows)
 
 
-def _stays(traffic: Traffic, delays: tuple[Delay | None, Delay | None]) -> dict[str, Stay]:
+def _stays(
+    traffic: Traffic, delays: tuple[Delay | None, Delay | None], apart: Mapping[str, Delay]
+) -> dict[str, Stay]:
     first, second = delays
     stays: dict[str, Stay] = {}
     if first is not None and traffic.short_rate > 0.0:
         stays["short"] = _stay(first, rate=traffic.short_rate, service=traffic.completed)
     if second is not None and traffic.long_rate > 0.0:
-        stays["long"] = _stay(second, rate=traffic.long_rate, service=traffic.service1)
+        stays["long"] = _stay(apart.get("long", second), rate=traffic.long_rate, service=traffic.service1)
     if first is not None and second is not None and traffic.killed_rate > 0.0:
-        stays["killed"] = _killed(first, second, traffic)
+        stays["killed"] = _killed(first, apart.get("killed", second), traffic)
     stays = {"all": _mixed(list(stays.values()))} | stays
     for group, delay in enumerate(delays):
         if delay is not None:
