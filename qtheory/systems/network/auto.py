@@ -20,8 +20,8 @@ from qtheory.systems.network.stability import check_stable
 from qtheory.systems.network.stabilizability import Stabilizability
 
 #: Chains up to this size are solved unasked: about a second of work.
-MOST_STATES = 30_000
-PRECISION = 1e-5
+MOST_STATES = 60_000
+PRECISION = 1e-4
 
 
 def solve(model: Network, *, at: Sequence[float] = ()) -> Solution:
