@@ -18,6 +18,7 @@ from qtheory.models.files import write_text
 if TYPE_CHECKING:
     from validation._compare import Comparison
     from validation._search import Search
+    from validation.donor_design import DonorSearch
     from validation.traces import Trace
 
 NAME = "report"
@@ -68,6 +69,7 @@ def write(
     data: Mapping[str, Any],
     comparisons: Mapping[str, Comparison] | None = None,
     search: Search | None = None,
+    thresholds: DonorSearch | None = None,
     sweep: Mapping[str, Any] | None = None,
     trace: Trace | None = None,
 ) -> Path:
@@ -79,6 +81,8 @@ def write(
     parts: list[Section] = []
     if search is not None:
         parts.append(sections.of_search(search, trace=trace))
+    if thresholds is not None:
+        parts.append(sections.of_thresholds(thresholds))
     for name, comparison in (comparisons or {}).items():
         parts.append(sections.of_comparison(name, comparison))
     if sweep is not None:

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from qtheory.measures import model_data
-from validation import figures
+from qtheory.models import Dedicated, Donor, Exponential
+from qtheory.models.policies import DonorPolicy
+from qtheory.systems.donor.stability import policy_name
+from validation import donor_figures, figures
 from validation._compare import Comparison
 from validation._search import Search
 from validation.commands.tables import measure_name, number
+from validation.donor_design import DonorSearch
 from validation.report import Plot, Section, Table, toml
 from validation.traces import Trace
 
@@ -42,6 +46,8 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
             (figures.utilisation(comparison.measures), "Utilisation by both roads."),
         ]
         section.plots = [Plot(svg=figures.svg(f), caption=caption) for f, caption in plots if f is not None]
+        if isinstance(comparison.model, Donor):
+            section.plots += donor_plots(comparison.model, policies=(comparison.model.policy, Dedicated()))
         rows = comparison.to_dict()["measures"]
         section.tables.append(
             (
@@ -146,6 +152,34 @@ def of_search(search: Search, *, trace: Trace | None = None) -> Section:
     columns = ("n0 + n1", "loads", "analytic", "± error", "simulated", "± interval", "jobs", "")
     section.tables.append(("", Table(columns=columns, rows=rows, marks=marks)))
     return section
+
+
+def of_thresholds(found: DonorSearch) -> Section:
+    """The choice of a donor's thresholds."""
+    name = policy_name(found.best)
+    model = found.models[0].replace(policy=found.best)
+    section = Section(title=f"Best policy: {name}", model=toml(model_data(model)))
+    section.lines.append(f"Objective: {found.objective} {found.value:.8g}, exact, {found.seconds:.3g} s.")
+    if found.ties:
+        section.lines.append(f"As good: {', '.join(policy_name(policy) for policy in found.ties)}.")
+    section.plots = donor_plots(model, policies=(found.best, Dedicated()))
+    ranked = sorted((row for row in found.table if row.value is not None), key=lambda row: row.value or 0.0)[:25]
+    rows = [(policy_name(row.policy), number(row.value, digits=8)) for row in ranked]
+    section.tables.append(("The best designs.", Table(columns=("policy", found.objective), rows=rows)))
+    return section
+
+
+def donor_plots(model: Donor, *, policies: tuple[DonorPolicy, ...]) -> list[Plot]:
+    """Which queue the donor serves, and the cost against either load."""
+    plots = [Plot(svg=figures.svg(donor_figures.policy_map(model)), caption="Which queue the donor serves.")]
+    if model.work1 != Exponential(mean=1.0) or model.work2 != Exponential(mean=1.0) or model.switching_time > 0:
+        return plots
+    loads: tuple[donor_figures.Load, ...] = ("rho1", "rho2")
+    for vary in loads:
+        found = donor_figures.curves(model, policies=policies, vary=vary, loads=None)
+        figure = donor_figures.robustness(model, found=found, vary=vary)
+        plots.append(Plot(svg=figures.svg(figure), caption=f"Cost against {vary}."))
+    return plots
 
 
 def of_sweep(data: Mapping[str, Any]) -> Section:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from qtheory.models import Dispatcher, InvalidModel
-from validation.commands import shared, tracing
+from qtheory.models import Dispatcher, Donor, InvalidModel
+from validation.commands import search_donor, shared, tracing
 from validation.commands.shared import AsJson, Method, ModelFile, Out, Seed
 from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
 
@@ -18,16 +18,37 @@ def search(
     total: Annotated[
         int | None,
         typer.Option(
-            "--total", metavar="N", parser=shared.whole_number, help="Servers to be split.", show_default=False
+            "--total",
+            metavar="N",
+            parser=shared.whole_number,
+            help="Dispatcher: servers to be split.",
+            show_default=False,
         ),
     ] = None,
     objective: Annotated[
         str,
-        typer.Option("--objective", metavar="SCOPE=W,…", help="Weights on mean responses; all=1.", show_default=False),
+        typer.Option(
+            "--objective",
+            metavar="SCOPE=W,…",
+            help="Dispatcher: weights on mean responses (default all=1). Donor: mean or worst-ratio.",
+            show_default=False,
+        ),
     ] = "",
     trace: OptionalTrace = None,
     group_limit: GroupLimit = None,
     width: WidthOption = "one",
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy", metavar="FAMILY", help="Donor: t1, t2, t1t2 or adt (default: its own).", show_default=False
+        ),
+    ] = "",
+    loads: Annotated[
+        str,
+        typer.Option(
+            "--loads", metavar="F,F,…", help="Donor: be robust over these multiples of its load.", show_default=False
+        ),
+    ] = "",
     method: Method = "auto",
     indifference: Annotated[
         float,
@@ -42,17 +63,40 @@ def search(
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
-    """The best number of Group 0 servers, by theory and simulation or on a recorded log."""
-    weights = parse_weights(objective)
+    """The best design: a dispatcher's n0 (by model or on a recorded log), a donor's thresholds."""
     shared.at_least(0, seed=seed)
     model = shared.open_model(file)
+    from validation import report
+    from validation.commands.tables import progress
+
+    if isinstance(model, Donor):
+        if out is not None:
+            report.check_folder(out)
+        with (
+            progress("searching", quiet=as_json) as tell,
+            shared.naming(file),
+            shared.answering("search", model=model, path=file, as_json=as_json),
+        ):
+            thresholds = search_donor.find(model, policy=policy, loads=loads, objective=objective, progress=tell)
+        data = search_donor.answer(thresholds)
+        if out is not None:
+            data["report"] = str(report.write(out, thresholds=thresholds, data=data))
+        if as_json:
+            shared.emit(data)
+            return 0
+        search_donor.show(thresholds, file=file)
+        if out is not None:
+            print(f"report: {data['report']}")
+        return 0
     if not isinstance(model, Dispatcher):
-        raise InvalidModel(field="kind", rule="search understands dispatcher", value=model.kind(), file=str(file))
+        raise InvalidModel(
+            field="kind", rule="search knows no design question for it", value=model.kind(), file=str(file)
+        )
+    weights = parse_weights(objective)
     if total is None:
         raise InvalidModel(field="--total", rule="is required: how many servers to split")
     shared.at_least(2, total=total)
-    from validation import _search, report
-    from validation.commands.tables import progress
+    from validation import _search
 
     if out is not None:
         report.check_folder(out)
