@@ -95,6 +95,8 @@ class Comparison:
         methods: dict[str, Any] = {}
         if self.solution is not None:
             methods["analytic"] = {"method": self.solution.method, "seconds": self.solution.seconds}
+            if self.solution.details:
+                methods["analytic"]["details"] = dict(self.solution.details)
         if self.estimate is not None:
             run = self.estimate.to_dict()
             names = (

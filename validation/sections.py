@@ -39,6 +39,9 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
         f"{estimate.replications} replications after {estimate.warmup:,} jobs of warm-up each, seed {estimate.seed}, "
         f"{estimate.seconds:.3g} s, {100 * estimate.confidence:g} % intervals."
     )
+    section.lines += [f"{name}: {value}." for name, value in solution.details.items()]
+    if "stability" in estimate.details:
+        section.lines.append(f"The run by itself: {estimate.details['stability']}.")
     if comparison.measures:
         plots = [
             (figures.agreement(comparison.measures), "Agreement, measure by measure."),
@@ -197,7 +200,7 @@ def of_sweep(data: Mapping[str, Any]) -> Section:
             found = figures.leading(row.get(part, []))
             cells += [number(found["value"]), number(found.get(width), digits=2)] if found else ["-", "-"]
         notes = [row.get("message", ""), str(row.get("stability", ""))]
-        notes += [f"theta* {row['theta']:.4g}"] if "theta" in row else []
+        notes += [f"theta* {row['theta_star']:.4g}"] if "theta_star" in row else []
         table.append((point, *cells, ", ".join(filter(None, notes))))
     columns = ("point", "analytic", "± error", "simulated", "± interval", "")
     section.tables.append(("", Table(columns=columns, rows=table, marks=[row["status"] for row in rows])))

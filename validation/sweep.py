@@ -11,6 +11,8 @@ from typing import Any
 import qsim
 import qtheory
 from qtheory.models import InvalidModel, Model, Network, NotConverged, Unstable, parse, plain
+from qtheory.systems.network.scaling import with_load
+from qtheory.systems.network.stabilizability import stabilizability
 from validation import steer
 from validation._compare import failure_fields
 
@@ -88,7 +90,7 @@ def _scaled(model: Model, data: dict[str, Any], *, factor: float) -> dict[str, A
     if model.kind() == "donor":
         return data | {"arrival_rates": [factor * rate for rate in data["arrival_rates"]]}
     if isinstance(model, Network):
-        return data | {"classes": [row | {"rate": factor * row["rate"]} for row in data["classes"]]}
+        return plain(with_load(model, factor=factor))
     stretched = {"kind": "product", "factors": [data["interarrival"], {"kind": "deterministic", "value": 1 / factor}]}
     if data["interarrival"]["kind"] == "exponential":
         stretched = {"kind": "exponential", "mean": data["interarrival"]["mean"] / factor}
@@ -127,9 +129,7 @@ def _row(
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"point": point, "status": "ok", "measures": []}
     if isinstance(design, Network):
-        from qtheory.systems.network.stabilizability import stabilizability
-
-        row["theta"] = stabilizability(design).theta_star
+        row["theta_star"] = stabilizability(design).theta_star
     try:
         solution = qtheory.solve(design, method=method)
         row |= {"method": solution.method, "measures": solution.measures.to_list()}

@@ -83,8 +83,8 @@ def _value(measures: list[dict[str, Any]]) -> float | None:
 
 def _said(row: dict[str, Any]) -> str:
     parts = [row["message"] if "message" in row else row.get("method", "")]
-    if "theta" in row:
-        parts.append(f"theta* {row['theta']:.4g}")
+    if "theta_star" in row:
+        parts.append(f"theta* {row['theta_star']:.4g}")
     if "stability" in row:
         parts.append(str(row["stability"]))
     return ", ".join(filter(None, parts))

@@ -19,20 +19,23 @@ def number(value: float | None, *, digits: int = 6) -> str:
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; all columns but the first are numbers."""
+    """Print a table under its title; all columns but the first and the last are numbers, set to the right."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    last = len(columns) - 1
     for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+        words = index == 0 or (index == last and not column)
+        table.add_column(column, justify="left" if words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
         # A pipe gets whole lines, whatever their length.
-        console = Console(width=200)
+        console = Console(width=2000)
+    console.print(title, style="bold", highlight=False, markup=False)
     console.print(table)
 
 
