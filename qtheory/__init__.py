@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qtheory import models
+    from qtheory import models, symbolic
     from qtheory._solve import methods, solve
     from qtheory.models import InvalidModel, NotConverged, Unstable, load, save
     from qtheory.solution import Solution, Value
@@ -24,6 +24,7 @@ _PLACES = {
     "models": "qtheory.models",
     "save": "qtheory.models.files",
     "solve": "qtheory._solve",
+    "symbolic": "qtheory.symbolic",
 }
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "models",
     "save",
     "solve",
+    "symbolic",
 ]
 
 

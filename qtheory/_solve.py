@@ -20,6 +20,7 @@ METHODS: dict[str, dict[str, str]] = {
     "dispatcher": {
         "mmc": "qtheory.systems.dispatcher.mmc",
         "mgc": "qtheory.systems.dispatcher.mgc",
+        "phase-type": "qtheory.systems.dispatcher.phase_type",
     },
     "donor": {
         "exact": "qtheory.systems.donor.exact",

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 ABOUT = {
-    "dispatcher": "two server groups; a job that outruns Group 0's time limit is killed and restarts in Group 1's queue",
+    "dispatcher": "two server groups; a job that outruns Group 0's time limit restarts in Group 1's queue",
     "donor": "two queues, two servers; the second helps the first by a threshold policy",
     "flexible": "parallel queues; a fraction of the customers picks the shortest of d",
     "network": "acyclic multi-class network; routing, sequencing and holding look at the state only",

@@ -170,7 +170,6 @@ def simulate(
             kill_waits[tail:],
         )
         end = tail + n0 - done
-        kills[end] = math.inf
         if counted:
             count_jobs(
                 waits[:done],
@@ -186,7 +185,7 @@ def simulate(
         tail = end
 
         stop = head
-        while kills[stop] <= now:
+        while stop < tail and kills[stop] <= now:
             stop += 1
         killed = stop - head
         kill_starts = longer(kill_starts, 0, killed)

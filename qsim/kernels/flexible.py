@@ -44,6 +44,8 @@ NUMBER, WORKLOAD, LEAST_WORKLOAD = range(3)
 BLOCK = 1024
 _NOBODY = np.int32(-1)
 _CLOCK = 2.0**20
+_MANY = 8
+_ROOM = 1 << 20
 
 
 def empty_queues(count: int) -> Queues:
@@ -212,6 +214,15 @@ def draw_picks(routing: State, queues: int, distinct: bool, picks: Picks) -> Non
             picks[i, 0] = one
             picks[i, 1] = two + 1 if distinct and two >= one else two
         return
+    if distinct and choices > _MANY:
+        # The first places of a shuffle; the next job's shuffle starts from this one's.
+        shuffled = np.arange(queues)
+        for i in range(picks.shape[0]):
+            for k in range(choices):
+                other = k + below(routing, queues - k)
+                shuffled[k], shuffled[other] = shuffled[other], shuffled[k]
+                picks[i, k] = shuffled[k]
+        return
     for i in range(picks.shape[0]):
         for k in range(choices):
             fresh = False
@@ -261,14 +272,15 @@ def simulate(
     gaps, sizes, uniforms, ties = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.zeros(BLOCK)
     starts, waits, responses = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     kinds, joined = np.zeros(BLOCK, np.int8), np.empty(BLOCK, np.int32)
-    picks = np.empty((BLOCK, choices), np.int32)
+    rows = max(1, min(BLOCK, _ROOM // choices))
+    picks = np.empty((rows, choices), np.int32)
     unseen = np.zeros_like(seen)
     now, begin, drawn, last = 0.0, 0.0, 0, warmup + jobs
     while drawn < last:
         if drawn == warmup:
             ends_of_window(queues, held, spare, now, 1.0, times)
             begin = now
-        size = min(BLOCK, (warmup if drawn < warmup else last) - drawn)
+        size = min(rows, (warmup if drawn < warmup else last) - drawn)
         fill(gap[0], gap[1], gap[2], gaps[:size])
         for i in range(size):
             now += gaps[i]

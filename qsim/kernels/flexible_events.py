@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.flexible import (
-    BUSY, DEDICATED, FLEXIBLE, LEFT, PRESENT, UNFINISHED, WAITING, WINDOW, Kinds, Picks, Source, draw_kinds, draw_picks,
+    BUSY, FLEXIBLE, LEFT, PRESENT, UNFINISHED, WAITING, WINDOW, Kinds, Picks, Source, draw_kinds, draw_picks,
     enter, tied_pick,
 )
 from qsim.kernels.histogram import Counts
-from qsim.kernels.random import Array, State, below, fill_uniform, uniform
+from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import choose, fill
 from qsim.kernels.shortest import Ints, longer_by_one, play, shorter_by_one
 

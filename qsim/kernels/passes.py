@@ -135,6 +135,6 @@ def serve_both(
             j += 1
         serve(free, places, kills[first:j], kill_sizes[first:j], math.inf, kill_starts[first:j])
         first = i
-        while i < joins.size and (j == kills.size or joins[i] < kills[j]):
+        while i < joins.size and (j == kills.size or not kills[j] <= joins[i]):
             i += 1
         serve(free, places, joins[first:i], sizes[first:i], math.inf, starts[first:i])

@@ -20,7 +20,7 @@ from shared_data import SHARED, needs_shared
 
 import qsim
 from qsim.lower import Options, lower
-from qtheory.models import Deterministic, Dispatcher, Exponential, Gamma, Hyperexponential, InvalidModel, parse
+from qtheory.models import Deterministic, Dispatcher, Exponential, Gamma, Hyperexponential, InvalidModel, Pareto, parse
 
 EXAMPLE_E = parse(anchors.EXAMPLE_E_MODEL)
 
@@ -235,6 +235,15 @@ def test_wrong_options(field: str, options) -> None:
     with pytest.raises(InvalidModel) as found:
         qsim.simulate(EXAMPLE_E, **options)
     assert found.value.field == field
+
+
+def test_times_beyond_all_numbers_end_all_the_same() -> None:
+    """A Pareto law so heavy that many draws overflow: no measure is finite, and nothing hangs or crashes."""
+    law = Pareto(shape=1e-3, minimum=1.0)
+    estimate = qsim.simulate(
+        EXAMPLE_E.replace(interarrival=law, service0=law, service1=law), jobs=400_000, replications=1, warmup=2000
+    )
+    assert not math.isfinite(estimate.samples["mean_response", "all"].values[0])
 
 
 def test_a_clock_that_stands_still() -> None:

@@ -107,11 +107,13 @@ def _far_share(service: Distribution, waits: Waits) -> FloatArray:
 
 
 def exponential_errors(traffic: Traffic, *, group: int, exact: bool) -> Errors:
-    """Errors of M/M/c: what the second moments that it leaves out would change, and as much again by half."""
+    """Relative errors of M/M/c: about what the second moments that it leaves out would change."""
     if exact:
         none = np.zeros(1)
         return Errors(mean=none, probability=none, shape=none)
     scv, index = min(traffic.occupations[group].scv, 25.0), traffic.dispersions[group]
     spread = abs(1.0 - (scv + index) / 2.0)
-    mean = np.array([1.5 * spread + 0.3])
-    return Errors(mean=mean, probability=np.array([0.5 * spread + 0.15]), shape=np.array([0.3 + 0.5 * spread]))
+    mean, probability, shape = 0.15 + 1.1 * spread, 0.1, 0.2 + 0.3 * spread
+    if not traffic.poisson:
+        mean, probability, shape = 0.6 + 1.5 * spread, 0.5 + 0.5 * abs(index - 1.0), 0.3 + 0.5 * spread
+    return Errors(mean=np.array([mean]), probability=np.array([probability]), shape=np.array([shape]))

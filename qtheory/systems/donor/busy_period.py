@@ -89,6 +89,7 @@ def moments(*, arrival: float, service: float) -> tuple[float, float, float]:
     )
 
 
+@lru_cache(maxsize=64)
 def matching(*, arrival: float, service: float, phases: int) -> Mixture:
     """The law of `phases` phases that has the first 2 phases - 1 moments of the busy period.
 

@@ -11,7 +11,6 @@ the level does meanwhile, and stands as a few exponential phases (see `busy_peri
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Protocol
@@ -155,16 +154,13 @@ class Steady:
     @cached_property
     def busy_shares(self) -> tuple[float, float, float]:
         """P(server 1 works), P(donor helps), P(donor is at home)."""
-
-        def share(pick: Callable[[Array, Array], NDArray[np.bool_]]) -> float:
-            return sum(float(vector @ pick(*self.layout.states(n))) for n, vector in self.groups.items())
-
-        model = self.layout.model
-        return (
-            share(lambda n1, n2: departure_rates(model, n1=n1, n2=n2)[2]),
-            share(lambda n1, n2: donor_at(model, n1=n1, n2=n2) == HELPS),
-            share(lambda n1, n2: donor_at(model, n1=n1, n2=n2) == AT_HOME),
-        )
+        shares = np.zeros(3)
+        for level, vector in self.groups.items():
+            n1, n2 = self.layout.states(level)
+            donor = donor_at(self.layout.model, n1=n1, n2=n2)
+            shares += [vector @ (n1 > (donor == HELPS)), vector @ (donor == HELPS), vector @ (donor == AT_HOME)]
+        server1, helps, home = shares.tolist()
+        return server1, helps, home
 
     @cached_property
     def residual(self) -> float:

@@ -26,7 +26,7 @@ from qtheory.systems.donor.rules import rule
 from qtheory.systems.donor.stability import check_stable
 
 _PHASES = (2, 3, 5, 8, 12, 17, 24, 32)
-_SETTLED = 1e-7  # relative change of the mean numbers from one count of phases to the next
+_SETTLED = 1e-6  # relative change of the mean numbers from one count of phases to the next
 _PRECISION = 22.0  # of the transform: exp(-22) = 3e-10
 
 

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from qtheory import laws
 from qtheory.measures import LEVELS, Key, Table, quantile_measure
-from qtheory.models.errors import InvalidModel, Unstable
+from qtheory.models.errors import InvalidModel
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
 from qtheory.solution import Value
 from qtheory.systems.flexible.positions import Stay
 
 SCOPES = ("all", "flexible", "dedicated")
+_CHANCES = ("wait_probability", "tail_response")
 
-#: A relative error of the mean response times this is that of percentiles and tails.
-QUANTILE_FACTOR = 2.0
-
-
-def check_stable(model: Flexible) -> None:
-    """Raise `Unstable` at load >= 1, `InvalidModel` for a law without mathematics."""
-    laws.check(model)
-    if not model.load < 1.0:
-        raise Unstable(where="all", load=model.load)
+#: A p-quantile may be off by this times the error of the mean and log(1 / (1 - p)), but at least once the error.
+_QUANTILE = 1.5
+#: A probability may be off by this times the relative error of the mean response.
+_CHANCE = 2.0
 
 
 def mean_service(model: Flexible) -> float:
@@ -81,7 +76,8 @@ def table(
     *,
     responses: Mapping[str, Value],
     stays: Sequence[Mapping[str, Stay]] = (),
-    relative: float = 0.0,
+    round_off: float = 0.0,
+    idle: float = 0.0,
     at: Sequence[float] = (),
 ) -> Table[Value]:
     """Every measure that follows.
@@ -89,9 +85,11 @@ def table(
     Parameters
     ----------
     responses : mean response by scope, in mean services; a scope left out is left out of the table.
-    stays : laws of response and wait by scope, first come first served; two of them bracket, and
-        half their difference joins the error.
-    relative : relative error of what is taken from `stays`, beyond that.
+    stays : laws of response and wait by scope, first come first served. Two of them bracket: the value is their middle
+        and half their difference the error. One is an approximation as good as the mean, and its errors follow from that
+        of the mean (`quantile_error`, `chance_error`).
+    round_off : relative round-off of what is taken from `stays`.
+    idle : what P(a flexible job finds no idle queue) may be off, for an approximation.
     at : times for `tail_response`.
     """
     unit, rate = mean_service(model), rates(model)
@@ -102,8 +100,18 @@ def table(
         # The difference to 1 may go below 0 by round-off where hardly anybody waits.
         waits[scope] = Value(value=max(response.value - 1.0, 0.0), error=response.error, note=response.note)
     rows |= {("mean_wait", scope): _scaled(wait, unit) for scope, wait in waits.items()}
-    if stays:
-        rows |= _from_stays(stays, scopes=tuple(responses), relative=relative, unit=unit, at=at)
+    for scope, response in responses.items():
+        off = chance_offset(model, idle=idle)[scope] if len(stays) == 1 else 0.0
+        for key, values in _ask(stays, scope=scope, unit=unit, at=at).items():
+            middle = (max(values) + min(values)) / 2.0
+            error = (max(values) - min(values)) / 2.0 + round_off * middle
+            if len(stays) == 1:
+                if key[0] in _CHANCES:
+                    error += chance_error(middle, response) + off
+                else:
+                    error += quantile_error(key[0], response) * unit
+            rows[key] = Value(value=middle, error=error)
+    if ("wait_probability", "dedicated") in rows:
         rows["wait_probability", "dedicated"] = Value(value=model.load)
     for scope, response in responses.items():
         rows["mean_number", scope] = _scaled(response, rate[scope] * unit)
@@ -116,28 +124,42 @@ def table(
     return Table(rows)
 
 
+def quantile_error(measure: str, response: Value) -> float:
+    """Error of a quantile from that of the mean: the tail moves by as much at each e-fold."""
+    level = float(measure[1:3]) / 100.0
+    return _QUANTILE * response.error * max(1.0, -math.log(1.0 - level))
+
+
+def chance_error(chance: float, response: Value) -> float:
+    """Error of a probability from that of the mean response."""
+    return _CHANCE * chance * response.error / response.value
+
+
+def chance_offset(model: Flexible, *, idle: float) -> dict[str, float]:
+    """What `idle` means to the scopes: a dedicated job always waits with probability rho."""
+    return {"all": model.flexible_fraction * idle, "flexible": idle, "dedicated": 0.0}
+
+
 def _scaled(value: Value, factor: float) -> Value:
     if factor == 0.0:
         return Value(value=0.0)
     return Value(value=value.value * factor, error=value.error * factor, note=value.note)
 
 
-def _from_stays(
-    brackets: Sequence[Mapping[str, Stay]], *, scopes: Sequence[str], relative: float, unit: float, at: Sequence[float]
-) -> dict[Key, Value]:
-    rows: dict[Key, Value] = {}
-
-    def put(key: Key, ask: Any, factor: float = 1.0) -> None:
-        found = [ask(bracket[key[1]]) * factor for bracket in brackets]
-        middle = (max(found) + min(found)) / 2.0
-        rows[key] = Value(value=middle, error=(max(found) - min(found)) / 2.0 + relative * middle)
-
-    for scope in scopes:
-        put(("wait_probability", scope), lambda law: law.wait_probability)
+def _ask(
+    stays: Sequence[Mapping[str, Stay]], *, scope: str, unit: float, at: Sequence[float]
+) -> dict[Key, list[float]]:
+    """What each law says of a scope, by measure."""
+    found: dict[Key, list[float]] = {}
+    for stay in stays:
+        law = stay[scope]
+        said: dict[Key, float] = {("wait_probability", scope): law.wait_probability}
         for level in LEVELS:
-            put((quantile_measure(level), scope), lambda law, level=level: law.response_quantile(level), unit)
-            wait = quantile_measure(level, kind="wait")
-            put((wait, scope), lambda law, level=level: law.wait_quantile(level), unit)
+            said[quantile_measure(level), scope] = unit * law.response_quantile(level)
+        for level in LEVELS:
+            said[quantile_measure(level, kind="wait"), scope] = unit * law.wait_quantile(level)
         for time in at:
-            put(("tail_response", scope, time), lambda law, time=time: law.response_tail(time / unit))
-    return rows
+            said["tail_response", scope, time] = law.response_tail(time / unit)
+        for key, value in said.items():
+            found.setdefault(key, []).append(value)
+    return found

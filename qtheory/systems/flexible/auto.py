@@ -18,6 +18,7 @@ from qtheory.models.errors import InvalidModel
 from qtheory.models.laws import Exponential
 from qtheory.solution import Solution
 from qtheory.systems.flexible import answers, exact, fixed_point, mean_field, phase_type, refined
+from qtheory.systems.flexible.stability import check_stable
 
 MOST_EXACT = 5
 DEFAULT_ERROR = 1e-4
@@ -31,7 +32,7 @@ def solve(model: Flexible, *, at: Sequence[float] = (), error: float = DEFAULT_E
     """
     if not 0.0 < error < 1.0:
         raise InvalidModel(field="error", rule="must lie between 0 and 1", value=error)
-    answers.check_stable(model)
+    check_stable(model)
     match choose(model, error=error):
         case "exact":
             return exact.solve(model, at=at, tolerance=error)

@@ -71,11 +71,9 @@ def _solve(arrivals: tuple[float, ...], *, load: float, spread: int) -> Bracket:
     below = SortedQueues(arrivals=arrivals, spread=spread, variant="jockeying")
     passages = repeating_passages(below, load=load)
     above = SortedQueues(arrivals=arrivals, spread=spread, variant="blocking")
-    return Bracket(
-        lower=stationary_lengths(below, passages=passages),
-        upper=stationary_lengths(above, passages=settled_passages(above, guess=passages)),
-        spread=spread,
-    )
+    lower = stationary_lengths(below, passages=passages)
+    settled = settled_passages(above, guess=passages, weights=lower.repeating)
+    return Bracket(lower=lower, upper=stationary_lengths(above, passages=settled), spread=spread)
 
 
 def _largest_spread(queues: int, states: int) -> int:

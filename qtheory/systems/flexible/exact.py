@@ -20,6 +20,7 @@ from qtheory.systems.flexible.bracket import STATES, bracket
 from qtheory.systems.flexible.pair import pair_means, pair_tails
 from qtheory.systems.flexible.positions import Stay, found, mixed
 from qtheory.systems.flexible.sorted_queues import position_weights
+from qtheory.systems.flexible.stability import check_stable
 
 METHOD = "exact"
 MOST_QUEUES = 8
@@ -45,7 +46,7 @@ def solve(
 
     Raises `Unstable` at load >= 1 and `InvalidModel` for everything else.
     """
-    answers.check_stable(model)
+    check_stable(model)
     if model.flexible_fraction == 0.0:
         return Solution(model=model, method=METHOD, measures=_without_choice(model, at))
     if _is_one_queue(model):
@@ -96,7 +97,7 @@ def _without_choice(model: Flexible, at: Sequence[float]) -> Table[Value]:
             responses["flexible"] = Value(value=1.0 / (1.0 - power))
         stays["all"] = stays["dedicated"]
         responses = {"all": responses["dedicated"]} | responses
-        return answers.table(model, responses=responses, stays=[stays], relative=1e-13, at=at)
+        return answers.table(model, responses=responses, stays=[stays, stays], round_off=1e-13, at=at)
     if model.discipline == "ps":
         mean = Value(value=1.0 / (1.0 - rho))
     else:
@@ -159,10 +160,10 @@ def _pair(model: Flexible, *, weights: Array, at: Sequence[float]) -> Solution:
         "flexible": Value(value=flexible, error=lost),
         "dedicated": Value(value=1.0 + means.number / 2.0, error=off / 2.0),
     }
-    stays = []
+    stays: list[dict[str, Stay]] = []
     if model.discipline == "fcfs":
-        stays.append(_stays(np.stack(pair_tails(load=rho, fraction=choosing)), weights=weights, fraction=p))
-    rows = _table(model, responses=responses, stays=stays, relative=_TAILS + 10.0 * off / means.number, at=at)
+        stays = 2 * [_stays(np.stack(pair_tails(load=rho, fraction=choosing)), weights=weights, fraction=p)]
+    rows = _table(model, responses=responses, stays=stays, round_off=_TAILS + 10.0 * off / means.number, at=at)
     return Solution(
         model=model, method=METHOD, measures=rows, residual=off / means.number, details={"degree": means.degree}
     )
@@ -187,7 +188,7 @@ def _several(
     stays = []
     if model.discipline == "fcfs":
         stays = [_stays(law.tails, weights=weights, fraction=p) for law in (between.lower, between.upper)]
-    rows = _table(model, responses=responses, stays=stays, relative=_TAILS, at=at)
+    rows = _table(model, responses=responses, stays=stays, round_off=_TAILS, at=at)
     details = {
         "lower": low / (queues * rho),
         "upper": high / (queues * rho),
@@ -209,7 +210,7 @@ def _table(
     *,
     responses: Mapping[str, Value],
     stays: Sequence[Mapping[str, Stay]],
-    relative: float,
+    round_off: float,
     at: Sequence[float],
 ) -> Table[Value]:
     if model.discipline == "ps":
@@ -218,4 +219,4 @@ def _table(
         if model.flexible_fraction == 1.0:
             kept["flexible"] = responses["all"]
         return answers.table(model, responses=kept)
-    return answers.table(model, responses=responses, stays=stays, relative=relative, at=at)
+    return answers.table(model, responses=responses, stays=stays, round_off=round_off, at=at)

@@ -66,10 +66,18 @@ class Expansion:
         204 systems of 2 to 5 queues with exact means (loads .3 to .99, d = 2, 3, 5, both samplings): the largest excess
         is by half. The same rule holds against published simulations of 10 to 100 queues.
         """
-        size = float(np.abs(self.fluctuation).sum()) / queues
-        refined = max(self.mean_queue + self.coefficient / queues, self.mean_queue)
         draws = self.choices * (self.choices - 1) / 2.0
-        return 1.5 * size**2 / refined + 0.5 * draws * float(np.abs(self.lack).sum()) / queues**2
+        size = float(np.abs(self.fluctuation).sum()) / queues
+        return 1.5 * size * self.relative(queues=queues) + 0.5 * draws * float(np.abs(self.lack).sum()) / queues**2
+
+    def relative(self, *, queues: int) -> float:
+        """Size of the fluctuations' 1/N term relative to the mean: how fast the terms of the expansion fall."""
+        refined = max(self.mean_queue + self.coefficient / queues, self.mean_queue)
+        return float(np.abs(self.fluctuation).sum()) / queues / refined
+
+    def idle_change(self, *, queues: int) -> float:
+        """By how much P(a flexible job finds no idle queue) differs from its limit, to order 1/N."""
+        return abs(float(self.flexible(queues=queues)[1]) - float(self.tails[1]) ** self.choices)
 
     def dedicated(self, *, queues: int) -> Array:
         """P(a dedicated job finds at least k jobs) to order 1/N, k = 0, 1, ..."""

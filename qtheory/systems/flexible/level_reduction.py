@@ -23,8 +23,9 @@ from qtheory.queues.qbd import reduce
 from qtheory.systems.flexible.sorted_queues import Level, SortedQueues
 
 _WHERE = "exact solution"
-_SETTLED = 1e-5
-_PERIODS = 4000
+_SETTLED = 1e-3
+_ROUND_OFF = 1e-15
+_LAPS = 4000
 _NOTHING = 1e-17
 _FLUSH = 1e-30
 
@@ -103,25 +104,33 @@ def repeating_passages(chain: SortedQueues, *, load: float) -> list[Array]:
     return [passages[0], *reversed(passages[1:])]
 
 
-def settled_passages(chain: SortedQueues, *, guess: list[Array]) -> list[Array]:
+def settled_passages(chain: SortedQueues, *, guess: list[Array], weights: list[Array]) -> list[Array]:
     """G of the repeating levels of a chain that may jump up, T = 1 .. N modulo N, by laps from a first guess.
 
-    A lap multiplies the distance from the solution by about load^N; the laps end when one changes no entry by more than
-    1e-5, which leaves the difference between the two models as many digits.
+    `guess` is G of the other model of the same system and `weights` its probabilities of the states of the repeating
+    levels. The laps end when what is left to change, in mean over these states, is below 1e-3 of what has changed since
+    the guess: the difference between the two models then has three digits.
     """
     period, base = chain.queues, _base(chain)
     levels = [chain.level(base + r) for r in range(1, period + 1)]
     passages = list(guess)
-    change = np.inf
-    for _ in range(_PERIODS):
+    last = np.inf
+    for _ in range(_LAPS):
         before = list(passages)
         for r in range(period, 0, -1):
             above = passages[r:] + passages[:r]
             passages[r - 1] = fold(levels[r - 1], above=above).passage()
-        change = max(float(np.abs(new - old).max()) for new, old in zip(passages, before, strict=True))
-        if change <= _SETTLED:
+        change, moved = (
+            sum(float(weight @ np.abs(new - old).sum(axis=1)) for weight, new, old in zip(weights, passages, others, strict=True))
+            for others in (before, guess)
+        )
+        ratio = change / last if last > 0.0 else 0.0
+        last = change
+        if change <= _ROUND_OFF or (ratio < 1.0 and change * ratio / (1.0 - ratio) <= _SETTLED * moved):
             return passages
-    raise NotConverged(where=_WHERE, residual=change, iterations=_PERIODS, advice="the load is too near to 1: lower it")
+    raise NotConverged(
+        where=_WHERE, residual=last, iterations=_LAPS, advice="the load is too near to 1: lower it, or ask for fewer states"
+    )
 
 
 def _base(chain: SortedQueues) -> int:
@@ -131,10 +140,14 @@ def _base(chain: SortedQueues) -> int:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LengthLaw:
-    """`mean_number` present, and `tails[i, k]` = P(the i-th shortest queue holds at least k jobs)."""
+    """`mean_number` present, and `tails[i, k]` = P(the i-th shortest queue holds at least k jobs).
+
+    `repeating[r - 1]` are the probabilities of the states of the first repeating level with T = r modulo N.
+    """
 
     mean_number: float
     tails: Array
+    repeating: list[Array]
 
 
 def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthLaw:
@@ -153,10 +166,13 @@ def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthL
 
     full = [chain.lengths(base + r) for r in range(period)]
     counts = np.zeros((period, 2 * (base // period + chain.spread)))
+    repeated: list[Array] = []
     total = weighted = 0.0
     for number, vector in _vectors(chain, step):
         mass = float(vector.sum())
         total += mass
+        if base < number <= base + period:
+            repeated.append(vector)
         weighted += number * mass
         lap, r = divmod(number - base, period)
         lengths = chain.lengths(number) if number < base else full[r] + lap
@@ -165,10 +181,14 @@ def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthL
             counts = np.pad(counts, ((0, 0), (0, longest)))
         for i in range(period):
             counts[i, : longest + 1] += np.bincount(lengths[:, i], weights=vector, minlength=longest + 1)
-        if number > base and mass * number <= _NOTHING * weighted:
+        if number > base + period and mass * number <= _NOTHING * weighted:
             break
     tails = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] / total
-    return LengthLaw(mean_number=weighted / total, tails=np.asarray(tails))
+    return LengthLaw(
+        mean_number=weighted / total,
+        tails=np.asarray(tails),
+        repeating=[vector / total for vector in repeated],
+    )
 
 
 def _vectors(chain: SortedQueues, step: Callable[[int], Step]) -> Iterator[tuple[int, Array]]:

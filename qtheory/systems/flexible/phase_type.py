@@ -15,6 +15,7 @@ from qtheory.systems.flexible import answers
 from qtheory.systems.flexible.mean_field import by_class, size_error
 from qtheory.systems.flexible.phase_fixed_point import phase_law
 from qtheory.systems.flexible.positions import mixed
+from qtheory.systems.flexible.stability import check_stable
 
 METHOD = "phase-type"
 _FIT = 0.05
@@ -31,7 +32,7 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
     Raises `Unstable` at load >= 1; `InvalidModel` for processor sharing (`mean-field`, insensitive), routing by workload,
     infinite variance and phase-type laws with an atom at 0.
     """
-    answers.check_stable(model)
+    check_stable(model)
     answers.require_number(model, method=METHOD, instead="simulate routing by workload")
     if model.discipline != "fcfs":
         rule = f"must be fcfs for method {METHOD}; under ps take method='mean-field', which holds for every service law"
@@ -44,19 +45,19 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
         choices=answers.choices(model),
         service=two_moments(model.service) if service is None else service,
     )
-    errors = by_class(size_error(model), model=model)
+    off = size_error(model)
+    errors = by_class(off.number, model=model)
     means = {"all": law.means.all, "flexible": law.means.flexible, "dedicated": law.means.dedicated}
     responses = {
         scope: Value(value=mean, error=errors[scope] + (_FIT * (mean - 1.0) if fitted else 0.0) + 1e-10 * mean)
         for scope, mean in means.items()
     }
     classes = {scope: law.stay(flexible=scope == "flexible") for scope in ("flexible", "dedicated")}
-    relative = answers.QUANTILE_FACTOR * responses["all"].error / responses["all"].value
     rows = answers.table(
         model,
         responses=responses,
         stays=[classes | {"all": mixed(classes, fraction=model.flexible_fraction)}],
-        relative=relative,
+        idle=off.idle,
         at=at,
     )
     name = f"{METHOD} (two moments of the {model.service.kind()} law)" if fitted else METHOD

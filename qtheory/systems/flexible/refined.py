@@ -13,6 +13,7 @@ from qtheory.systems.flexible import answers
 from qtheory.systems.flexible.expansion import Array, expansion
 from qtheory.systems.flexible.mean_field import by_class
 from qtheory.systems.flexible.positions import found, mixed
+from qtheory.systems.flexible.stability import check_stable
 
 METHOD = "refined"
 
@@ -25,7 +26,7 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
 
     Raises `Unstable` at load >= 1; `InvalidModel` for infinitely many queues, workload routing or other service laws.
     """
-    answers.check_stable(model)
+    check_stable(model)
     answers.require_exponential(model, method=METHOD, instead="take method='phase-type' or, for ps, 'mean-field'")
     answers.require_number(model, method=METHOD, instead="take method='mean-field'")
     if model.queues == "infinite":
@@ -60,7 +61,7 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
         model,
         responses=responses,
         stays=[classes | {"all": mixed(classes, fraction=p)}],
-        relative=answers.QUANTILE_FACTOR * off / mean_queue,
+        idle=term.idle_change(queues=queues) * term.relative(queues=queues),
         at=at,
     )
     return Solution(model=model, method=METHOD, measures=rows, details=details)
