@@ -297,7 +297,7 @@ class TestErrors:
             qtheory.solve(standing(T1(t1=3), rho1=1.15, rho2=limit * (1 - 1e-13)))
 
     def test_long_excursions_need_few_phases(self):
-        """M/M/1 under T2(1) up to rho2 = .99999: some eighty phases, where a cut needs millions; honest about rounding."""
+        """M/M/1 under T2(1) up to rho2 = .99999: some eighty phases, where a cut needs millions; with honest errors."""
         for rho2, within in ((0.9, 1e-10), (0.99, 1e-9), (0.999, 1e-7), (0.99999, 1e-3)):
             found = qtheory.solve(standing(T2(t2=1), rho1=0.5, rho2=rho2))["mean_number", "queue2"]
             assert abs(found.value - rho2 / (1 - rho2)) < found.error < within * found.value

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from qtheory.models.donor import Donor
-from qtheory.models.errors import NotConverged
+from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.solution import Solution
 from qtheory.systems.donor import busy_period
 from qtheory.systems.donor.answer import solution
@@ -34,12 +34,13 @@ def solve(model: Donor, *, at: Sequence[float] = (), phases: int | None = None) 
     """Every measure of the system; `details` say how many phases stand for the busy period and the moments matched.
 
     `phases` fixes their number and matches 2 phases - 1 moments under every rule; `error` then is the change from
-    one phase fewer. Without it, `error` is the last change, or ten times the error of the transform, which covers
-    the truth in all of 300 random systems.
+    one phase fewer. Without it, `error` is the last change, or ten times the error of the transform on s >= 0, which
+    covered the truth in each of some hundred random systems.
 
     Raises
     ------
     Unstable, InvalidModel : as the exact method.
+    InvalidModel : `phases` is not a whole number from 1 on.
     NotConverged : the answer has not settled with 32 phases.
 
     >>> from qtheory.models import Donor, T1
@@ -49,6 +50,8 @@ def solve(model: Donor, *, at: Sequence[float] = (), phases: int | None = None) 
     (3.07462, 3)
     """
     check_method(model, at=at, method="reduction")
+    if phases is not None and not (isinstance(phases, int) and phases >= 1):
+        raise InvalidModel(field="phases", rule="must be a whole number from 1 on", value=phases)
     loads = check_stable(model)
     known = closed_form(model)
     if known is not None:
