@@ -1,0 +1,153 @@
+"""Group 1 where killed jobs join it: a typed queue fed by Group 0's own kills.
+
+1. Group 0 as a chain with marked kills (`group0_chain`), reduced to a handful of phases (`arrival_reduction`);
+2. killed and long jobs as two types with service laws of their own, solved by the age of the job that entered
+   service last (`qtheory.queues.age`), which gives the wait of each type;
+3. what low orders and shallow modes leave out is made good by the same queue with Poisson kills, which is solved
+   both as plainly and as richly as is practical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qtheory.models import NotConverged
+from qtheory.queues.map import poisson, superposition
+from qtheory.queues.occupancy import size
+from qtheory.queues.phase_algebra import mixture
+from qtheory.queues.phase_type import PhaseType
+from qtheory.systems.dispatcher.arrival_reduction import Shifts, Subspace, sound_reductions
+from qtheory.systems.dispatcher.group0_chain import group0_chain
+from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait, stand_in, typed_waits
+from qtheory.systems.dispatcher.loads import Traffic
+from qtheory.systems.dispatcher.pieces import constant, moment_fit
+from qtheory.systems.dispatcher.residual_fit import service_fit
+
+#: Most phases of both service laws together in the typed queue; richer laws come in by the Poisson queue.
+_PHASES = 6
+#: States a level: of the typed queue, and of the queue with Poisson kills.
+_TYPED_STATES, _POISSON_STATES = 180, 130
+#: Depth of the modes in Group 0's chain, and the least in the typed queue.
+_DEPTH0, _LEAST_DEPTH = 2, 2
+
+#: Reductions, the most telling first.  Spaces with the law of intervals in them see more than second moments.
+LADDER = (
+    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(3.0, 1.0, 0.3, 0.1)),
+    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(3.0, 0.3)),
+    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(1.0,)),
+    Shifts(counts=(3.0, 1.0, 0.3, 0.1)),
+    Shifts(counts=(3.0, 0.6, 0.1)),
+    Shifts(counts=(1.0, 0.1)),
+    Shifts(counts=(2.0, 0.2)),
+    Shifts(counts=(1.0,)),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledQueue:
+    """Waits in Queue 1, and how far they are to be trusted.
+
+    Attributes
+    ----------
+    killed, long : waits of the two classes; None for long jobs where there are none.
+    ratio : mean wait over that with Poisson kills.
+    order : phases of the reduced process.
+    spread : relative difference of the mean wait between the two best reductions.
+    correction : by how much the Poisson queue moved the means, relative.
+    """
+
+    killed: Wait
+    long: Wait | None
+    ratio: float
+    order: int
+    spread: float
+    correction: float
+
+
+def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: float) -> KilledQueue | None:
+    """Waits of killed and long jobs; None where no reduction is sound.  Both groups must be stable."""
+    rich = [service_fit(traffic.killed)]
+    plain = [moment_fit(traffic.killed, order=3)]
+    if traffic.long_rate > 0.0:
+        rich.append(service_fit(traffic.service1))
+        plain.append(moment_fit(traffic.service1, order=3))
+    typed = rich if sum(law.order for law in rich) <= _PHASES else plain
+    found = _typed(traffic, services=typed, servers=servers, short_fraction=short_fraction)
+    if not found:
+        return None
+    order, waits, depth = found[0]
+    rates = [traffic.killed_rate, traffic.long_rate][: len(typed)]
+    mean = _mean(waits, rates)
+    spread = abs(_mean(found[1][1], rates) / mean - 1.0) if len(found) > 1 else 0.0
+    near, far = _poisson_waits(rates, typed=typed, rich=rich, servers=servers[1], depth=depth)
+    factor = far.mean / near.mean
+    return KilledQueue(
+        killed=waits[0].times(factor),
+        long=waits[1].times(factor) if len(waits) > 1 else None,
+        ratio=mean / near.mean,
+        order=order,
+        spread=spread,
+        correction=abs(factor - 1.0),
+    )
+
+
+def _typed(
+    traffic: Traffic, *, services: Sequence[PhaseType], servers: tuple[int, int], short_fraction: float
+) -> list[tuple[int, list[Wait], int]]:
+    """Order of the reduction, waits and depth of the modes, for the two best reductions that are sound."""
+    q = traffic.kill_probability
+    chain = group0_chain(
+        arrivals=stand_in(traffic, order=2),
+        short_fraction=short_fraction,
+        servers=servers[0],
+        kill_probability=q,
+        limit=constant(traffic.time_limit, order=3),
+        completed=moment_fit(traffic.completed, order=2) if q < 1.0 else None,
+        depth=_DEPTH0,
+    )
+    marks = [chain.kills] if chain.longs is None else [chain.kills, chain.longs]
+    space = Subspace(
+        generator=chain.generator,
+        marks=marks,
+        stationary=chain.stationary,
+        time_scale=traffic.occupation1.mean,
+    )
+    apart = len(services) > 1 and chain.longs is None
+    phases = sum(law.order for law in services)
+    least = size(servers=min(servers[1], _LEAST_DEPTH), phases=phases)
+    ladder = [shifts for shifts in LADDER if shifts.order * least <= _TYPED_STATES]
+    found: list[tuple[int, list[Wait], int]] = []
+    for process in sound_reductions(space, ladder):
+        arrivals = superposition(process, poisson(rate=traffic.long_rate)) if apart else process
+        depth = deepest(servers=servers[1], phases=phases, states=_TYPED_STATES // process.order)
+        try:
+            waits = typed_waits(arrivals=arrivals, services=services, servers=servers[1], depth=depth, where="group1")
+        except NotConverged:
+            continue
+        found.append((process.order, waits, depth))
+        if len(found) == 2:
+            break
+    return found
+
+
+def _poisson_waits(
+    rates: Sequence[float], *, typed: Sequence[PhaseType], rich: Sequence[PhaseType], servers: int, depth: int
+) -> tuple[Wait, Wait]:
+    """The wait with Poisson kills, with the laws and the depth of the typed queue and with the richest."""
+    near, far = (_mixed(rates, laws) for laws in (typed, rich))
+    deep = max(depth, deepest(servers=servers, phases=far.order, states=_POISSON_STATES))
+    arrivals = poisson(rate=sum(rates))
+    return (
+        many_server_wait(arrivals=arrivals, service=near, servers=servers, depth=depth, where="group1"),
+        many_server_wait(arrivals=arrivals, service=far, servers=servers, depth=deep, where="group1"),
+    )
+
+
+def _mixed(rates: Sequence[float], laws: Sequence[PhaseType]) -> PhaseType:
+    total = sum(rates)
+    return laws[0] if len(laws) == 1 else mixture(weights=[rate / total for rate in rates], laws=laws)
+
+
+def _mean(waits: Sequence[Wait], rates: Sequence[float]) -> float:
+    return sum(wait.mean * rate for wait, rate in zip(waits, rates, strict=True)) / sum(rates)
