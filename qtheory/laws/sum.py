@@ -53,14 +53,16 @@ class Sum(Distribution):
     def _survival(self, t: FloatArray) -> FloatArray:
         flat = t.ravel()
         total: FloatArray = np.array(self._service.survival(flat))
-        points, masses = self._condensed
+        points, masses = self._service.atoms
         if points.size:
+            beyond = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
+            total -= beyond[np.searchsorted(points, flat, side="right")]
+            points, masses = self._condensed
             rest = flat[:, None] - points
-            beyond = np.where(rest >= 0.0, self._wait._survival(np.maximum(rest, 0.0)), 0.0)
-            total += beyond @ masses
+            total += np.where(rest >= 0.0, self._wait._survival(np.maximum(rest, 0.0)), 1.0) @ masses
         if self._service.density_share > 1e-15:
             total += self._over_density(flat)
-        return np.minimum(total, 1.0).reshape(t.shape)
+        return np.clip(total, 0.0, 1.0).reshape(t.shape)
 
     def _quantile(self, p: FloatArray) -> FloatArray:
         # As near as the quadrature is; each step costs one.

@@ -1,0 +1,76 @@
+"""What `laws.check` refuses, and that a law missing from this room is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from qtheory import laws
+from qtheory.models import (
+    Deterministic,
+    Dispatcher,
+    Empirical,
+    Exponential,
+    Flexible,
+    InvalidModel,
+    Mixture,
+    Pareto,
+    Scipy,
+)
+from qtheory.models.base import Positive, Spec
+
+MODEL = Dispatcher(
+    servers=(3, 4),
+    time_limit=3.0,
+    short_fraction=0.65,
+    interarrival=Exponential(mean=1 / 3),
+    service0=Exponential(mean=1.2),
+    service1=Exponential(mean=2.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"service0": Scipy(name="norm")}, "service0.name", "got norm"),
+        ({"service1": Scipy(name="gamma", parameters={"a": 1.0, "b": 2.0})}, "service1.parameters.b", "unknown"),
+        (
+            {"service1": Mixture(weights=[1.0, 0.0], laws=[Exponential(mean=1.0), Scipy(name="x")])},
+            "service1.laws.1.name",
+            "continuous",
+        ),
+        ({"interarrival": Deterministic(value=0.0)}, "interarrival", "always 0"),
+        ({"service0": Deterministic(value=0.0)}, "service0", "always 0"),
+        ({"interarrival": Pareto(shape=1.0, minimum=1.0)}, "interarrival", "finite mean"),
+        ({"interarrival": Scipy(name="halfcauchy")}, "interarrival", "finite mean"),
+    ],
+)
+def test_refused(changes, field, words):
+    with pytest.raises(InvalidModel, match=words) as caught:
+        laws.check(MODEL.replace(**changes))
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_accepted():
+    laws.check(MODEL)
+    laws.check(MODEL.replace(service0=Pareto(shape=0.5, minimum=1.0)))  # the limit cuts it
+    laws.check(MODEL.replace(service1=Scipy(name="lomax", parameters={"c": 2.0})))
+    laws.check(MODEL.replace(service1=Empirical(values=[0.0, 0.0, 1.0])))
+
+
+def test_other_systems_are_checked_too():
+    model = Flexible(queues=2, load=0.5, flexible_fraction=0.5, choices=2, service=Scipy(name="cauchy"))
+    with pytest.raises(InvalidModel) as caught:
+        laws.check(model)
+    assert caught.value.field == "service.name"
+
+
+class Toy(Spec, frozen=True, kw_only=True, tag="toy"):
+    """A law that this room has not been told of."""
+
+    mean: Positive
+
+
+def test_missing_law_is_named():
+    with pytest.raises(NotImplementedError, match="'toy'"):
+        laws.mean(Toy(mean=1.0))
