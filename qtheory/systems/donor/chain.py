@@ -28,7 +28,7 @@ from qtheory.systems.donor.rules import AT_HOME, HELPS, departure_rates, donor_a
 
 Array = NDArray[np.float64]
 
-_LARGEST_ORDER = 2500
+_LARGEST_ORDER = 1500
 _LARGEST_STORE = 40_000_000  # numbers kept: boundary levels times order squared
 
 
