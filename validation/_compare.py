@@ -182,11 +182,13 @@ def compare_all(
     seed: int = 1,
     at: Iterable[float] = (),
     rungs: bool = False,
+    files: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Comparison]:
     """Compare several models; the false-alarm rate of 1e-6 is shared by the measures of the whole call.
 
-    A model without an answer gives a `Comparison` with `failure`; wrong input raises.
+    A model without an answer gives a `Comparison` with `failure`; wrong input raises, and names the model's file
+    where `files` are given.
     """
     if replications < 2:
         raise InvalidModel(field="replications", rule="must be at least 2 to compare", value=replications)
@@ -199,8 +201,8 @@ def compare_all(
             if progress is not None:
                 progress(before + finished, total)
 
-        drafts.append(
-            _answers(
+        try:
+            draft = _answers(
                 model,
                 method=method,
                 jobs=jobs,
@@ -210,7 +212,9 @@ def compare_all(
                 rungs=rungs,
                 progress=report,
             )
-        )
+        except InvalidModel as error:
+            raise (error.at(file=files[index]) if files and not error.file else error) from None
+        drafts.append(draft)
     count = sum(len(_shared(draft)) for draft in drafts)
     return [_judged(draft, tests=count) for draft in drafts]
 

@@ -51,6 +51,7 @@ def validate(
             seed=seed,
             at=times,
             rungs=True,
+            files=[str(file) for file in files],
             progress=tell,
         )
     rows = [{"file": str(file)} | result.to_dict() for file, result in zip(files, results, strict=True)]
