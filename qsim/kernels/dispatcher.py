@@ -108,7 +108,7 @@ def simulate(
     response_counts: Counts,
     wait_counts: Counts,
 ) -> float:
-    """One replication; fills the tally arrays (zero before) and returns the length of the window.
+    """One replication; fills the tally arrays (zero before) and returns the length of the window, inf if it has none.
 
     `gap`, `size0`, `size1` are laws with their streams, `classes` the stream of submissions.  The histograms have
     one row a class (waits: two more), or no column where none are wanted.  Arrivals go on after the last counted
@@ -145,6 +145,8 @@ def simulate(
         else:
             n0 = count if short_fraction > 0.0 else 0
             now = instants(gaps[:count], now, joins0 if n0 > 0 else joins1)
+        if not now < math.inf:
+            return math.inf
         n1 = count - n0
         fill(size0[0], size0[1], size0[2], sizes0[:n0])
         fill(size1[0], size1[1], size1[2], sizes1[:n1])

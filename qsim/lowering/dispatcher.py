@@ -72,13 +72,19 @@ class DispatcherSimulator:
             responses,
             waits,
         )
+        if window == math.inf:
+            raise InvalidModel(
+                field="interarrival", rule="has times beyond the largest number: nothing arrives any more"
+            )
         return np.concatenate(
             [[window], tally.ravel(), visits.ravel(), tails.ravel(), *packed(responses), *packed(waits)]
         )
 
     def summarise(self, tallies: Sequence[Array]) -> Findings:
         """Measures by scope over the replications."""
-        return findings(self.model, [self._tally(flat) for flat in tallies], at=self.at)
+        # Times beyond the largest number are inf in a tally, and their differences nan: measures left out.
+        with np.errstate(invalid="ignore"):
+            return findings(self.model, [self._tally(flat) for flat in tallies], at=self.at)
 
     def _tally(self, flat: Array) -> Tally:
         classes = len(CLASSES)

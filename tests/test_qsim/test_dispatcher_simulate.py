@@ -88,10 +88,10 @@ def test_mmc(servers: int) -> None:
     for k in range(1, servers + 1):
         blocking = load * blocking / (k + load * blocking)
     waiting = blocking / (1 - 0.8 * (1 - blocking))
-    estimate = qsim.simulate(single_group(Exponential(mean=1.0), load=0.8, servers=servers), jobs=1_500_000)
-    assert_agrees(estimate, ("wait_probability", "all"), waiting, power=0.2)
-    assert_agrees(estimate, ("mean_wait", "all"), waiting / (0.2 * servers), power=0.3)
-    assert_agrees(estimate, ("mean_queue", "group1"), waiting * 0.8 / 0.2, power=0.3)
+    estimate = qsim.simulate(single_group(Exponential(mean=1.0), load=0.8, servers=servers), jobs=2_000_000)
+    assert_agrees(estimate, ("wait_probability", "all"), waiting, power=0.25)
+    assert_agrees(estimate, ("mean_wait", "all"), waiting / (0.2 * servers), power=0.4)
+    assert_agrees(estimate, ("mean_queue", "group1"), waiting * 0.8 / 0.2, power=0.4)
 
 
 @pytest.mark.parametrize("servers", [(3, 4), (4, 3)])
@@ -237,13 +237,15 @@ def test_wrong_options(field: str, options) -> None:
     assert found.value.field == field
 
 
-def test_times_beyond_all_numbers_end_all_the_same() -> None:
-    """A Pareto law so heavy that many draws overflow: no measure is finite, and nothing hangs or crashes."""
+def test_times_beyond_all_numbers() -> None:
+    """A Pareto law so heavy that many draws overflow: an infinite service gives no finite mean, a gap is an error."""
     law = Pareto(shape=1e-3, minimum=1.0)
     estimate = qsim.simulate(
-        EXAMPLE_E.replace(interarrival=law, service0=law, service1=law), jobs=400_000, replications=1, warmup=2000
+        EXAMPLE_E.replace(service0=law, service1=law), jobs=3000, replications=1, warmup=2000, means_only=True
     )
     assert not math.isfinite(estimate.samples["mean_response", "all"].values[0])
+    with pytest.raises(InvalidModel, match="interarrival"):
+        qsim.simulate(EXAMPLE_E.replace(interarrival=law), jobs=3000, replications=1)
 
 
 def test_a_clock_that_stands_still() -> None:
