@@ -82,7 +82,8 @@ def _with_kills(traffic: Traffic, waits: Waits, *, first: Waits, ratio: FloatArr
         mean = 0.6 * less * idle + 0.018 * idle * np.log(waits.servers) + seen * (0.1 + 0.84 / np.sqrt(first.servers))
         mean = mean + many * 0.0065 * idle * max(scv - 0.5, 0.0)
     else:
-        mean = 0.015 + 1.7 * less * idle + 0.08 * idle * np.log(waits.servers)
+        mean = 0.03 + 1.2 * less * idle + 0.13 * idle * np.log(waits.servers)
+        mean = mean + 0.1 * abs(traffic.dispersions[1] - 1.0) * idle
     mean = mean + far
     if kills == "poisson":
         mean = less + (1.0 - less) * mean
