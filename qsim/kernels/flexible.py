@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.histogram import Counts, add
 from qsim.kernels.passes import above, total
-from qsim.kernels.random import Array, State, below, fill_exponential, fill_uniform
+from qsim.kernels.random import Array, State, below, fill_uniform
 from qsim.kernels.sampling import Rows, fill
-from qsim.kernels.shortest import Ints, play
+from qsim.kernels.shortest import Index, Ints, play
 
 Picks = NDArray[np.int32]
 Links = NDArray[np.int32]
@@ -78,7 +78,7 @@ def wider(held: Held, spare: Ints) -> Held:
 
 
 @helper
-def look(queues: Queues, held: Held, spare: Ints, queue: int, now: float) -> int:
+def look(queues: Queues, held: Held, spare: Ints, queue: Index, now: float) -> Index:
     """Drop the jobs that have left a queue by now; the number that it holds."""
     size, first = queues[1], queues[2]
     ends, links = held[1], held[2]
@@ -117,8 +117,20 @@ def tied_pick(picks: Picks, keys: Array, count: int, least: float, tie: float) -
 
 @jit
 def serve(
-    rule: int, arrivals: Array, sizes: Array, kinds: Kinds, picks: Picks, ties: Array, queues: Queues, held: Held, spare: Ints,
-    keys: Array, winners: Ints, seen: Counts, starts: Array, joined: Picks,
+    rule: int,
+    arrivals: Array,
+    sizes: Array,
+    kinds: Kinds,
+    picks: Picks,
+    ties: Array,
+    queues: Queues,
+    held: Held,
+    spare: Ints,
+    keys: Array,
+    winners: Ints,
+    seen: Counts,
+    starts: Array,
+    joined: Picks,
 ) -> Held:
     """Starts of service and queues joined of jobs in order of arrival; returns the jobs held, with perhaps more room.
 
@@ -261,9 +273,30 @@ def enter(
 
 @jit
 def simulate(
-    gap: Source, classes: State, service: Source, routing: State, breaking: State, lowest: bool, fraction: float, rule: int,
-    distinct: bool, choices: int, queues: Queues, room: Held, spare: Ints, keys: Array, winners: Ints, warmup: int, jobs: int,
-    at: Array, tally: Array, times: Array, window: Array, seen: Counts, tails: Array, response_counts: Counts,
+    gap: Source,
+    classes: State,
+    service: Source,
+    routing: State,
+    breaking: State,
+    lowest: bool,
+    fraction: float,
+    rule: int,
+    distinct: bool,
+    choices: int,
+    queues: Queues,
+    room: Held,
+    spare: Ints,
+    keys: Array,
+    winners: Ints,
+    warmup: int,
+    jobs: int,
+    at: Array,
+    tally: Array,
+    times: Array,
+    window: Array,
+    seen: Counts,
+    tails: Array,
+    response_counts: Counts,
     wait_counts: Counts,
 ) -> None:
     """One replication; fills the tally arrays (zero before)."""
@@ -291,8 +324,20 @@ def simulate(
         if not lowest:
             fill_uniform(breaking, ties[:size])
         held = serve(
-            rule, gaps[:size], sizes[:size], kinds[:size], picks[:size], ties[:size], queues, held, spare, keys, winners,
-            seen if drawn >= warmup else unseen, starts[:size], joined[:size],
+            rule,
+            gaps[:size],
+            sizes[:size],
+            kinds[:size],
+            picks[:size],
+            ties[:size],
+            queues,
+            held,
+            spare,
+            keys,
+            winners,
+            seen if drawn >= warmup else unseen,
+            starts[:size],
+            joined[:size],
         )
         if drawn >= warmup:
             for kind in range(2):

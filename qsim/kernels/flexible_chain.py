@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.histogram import Counts
-from qsim.kernels.random import State, _step, uniform
-from qsim.kernels.random import Array
+from qsim.kernels.random import Array, State, _step
 from qsim.kernels.sampling import choose
-from qsim.kernels.shortest import Ints, longer_by_one, shorter_by_one
+from qsim.kernels.shortest import Index, Ints, longer_by_one, shorter_by_one
 
 Lengths = NDArray[np.int32]
 Words = NDArray[np.uint64]
@@ -37,7 +36,7 @@ _ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
 @helper
-def _place(bits: np.uint64, count: np.uint64) -> tuple[int, np.uint64]:
+def _place(bits: np.uint64, count: np.uint64) -> tuple[Index, np.uint64]:
     """A uniform index below `count` < 2^32 and the 64 bits of the fraction left over; biased by count / 2^64."""
     low = (bits & _LOW) * count
     high = (bits >> _32) * count + (low >> _32)
@@ -46,13 +45,20 @@ def _place(bits: np.uint64, count: np.uint64) -> tuple[int, np.uint64]:
 
 @jit
 def run_two(
-    state: State, lengths: Lengths, distinct: bool, dedicated: np.uint64, arrival: np.uint64, jobs: int,
-    found: Counts, sums: Ints, tally: Ints,
+    state: State,
+    lengths: Lengths,
+    distinct: bool,
+    dedicated: np.uint64,
+    arrival: np.uint64,
+    jobs: int,
+    found: Counts,
+    sums: Ints,
+    tally: Ints,
 ) -> None:
     """Steps until `jobs` arrivals, flexible ones looking at two queues.
 
-    `dedicated` and `arrival` are probabilities times 2^64: of a dedicated arrival, and of any arrival.  No branch depends
-    on the kind of step: both queues are looked at always.
+    `dedicated` and `arrival` are probabilities times 2^64: of a dedicated arrival, and of any arrival.  No branch
+    depends on the kind of step: both queues are looked at always.
     """
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
     count = np.uint64(lengths.size)
@@ -92,8 +98,16 @@ def run_two(
 
 @jit
 def run_several(
-    state: State, lengths: Lengths, distinct: bool, choices: int, dedicated: np.uint64, arrival: np.uint64, jobs: int,
-    found: Counts, sums: Ints, tally: Ints,
+    state: State,
+    lengths: Lengths,
+    distinct: bool,
+    choices: int,
+    dedicated: np.uint64,
+    arrival: np.uint64,
+    jobs: int,
+    found: Counts,
+    sums: Ints,
+    tally: Ints,
 ) -> None:
     """As `run_two`, flexible jobs looking at a few queues."""
     count = np.uint64(lengths.size)
@@ -140,13 +154,23 @@ def run_several(
 
 @jit
 def run_sorted(
-    state: State, lengths: Lengths, order: Ints, place: Ints, first: Ints, positions: Array, dedicated: np.uint64,
-    arrival: np.uint64, jobs: int, found: Counts, sums: Ints, tally: Ints,
+    state: State,
+    lengths: Lengths,
+    order: Ints,
+    place: Ints,
+    first: Ints,
+    positions: Array,
+    dedicated: np.uint64,
+    arrival: np.uint64,
+    jobs: int,
+    found: Counts,
+    sums: Ints,
+    tally: Ints,
 ) -> Ints:
     """As `run_two`, flexible jobs joining the queue at a random place in the sorted order.
 
-    `positions` is the alias table of the law of the least of the places looked at (empty: always the first).  Returns the
-    boundaries of the order, which may have grown.
+    `positions` is the alias table of the law of the least of the places looked at (empty: always the first).  Returns
+    the boundaries of the order, which may have grown.
     """
     count = np.uint64(lengths.size)
     present = np.int64(0)

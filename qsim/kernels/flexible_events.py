@@ -1,12 +1,12 @@
 """Parallel queues event by event: processor sharing, and first come first served where all lengths must be known.
 
 Each queue announces its next departure in a tournament, so an event costs the logarithm of the number of queues.  A
-queue holds its jobs in a chain (first come first served) or in a pairing heap by the service that a job present from the
-start would have had when the job leaves (processor sharing, where each of n jobs is served at speed 1/n).
+queue holds its jobs in a chain (first come first served) or in a pairing heap by the service that a job present from
+the start would have had when the job leaves (processor sharing, where each of n jobs is served at speed 1/n).
 
 At one instant departures come before arrivals.  Jobs are counted by arrival index and followed to their departure, for
-which arrivals go on after the last counted one; time averages are integrals over the window from the last arrival of the
-warm-up to the last counted arrival.
+which arrivals go on after the last counted one; time averages are integrals over the window from the last arrival of
+the warm-up to the last counted arrival.
 """
 
 from __future__ import annotations
@@ -14,17 +14,26 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.flexible import (
-    BUSY, FLEXIBLE, LEFT, PRESENT, UNFINISHED, WAITING, WINDOW, Kinds, Picks, Source, draw_kinds, draw_picks,
-    enter, tied_pick,
+    BUSY,
+    FLEXIBLE,
+    LEFT,
+    PRESENT,
+    UNFINISHED,
+    WAITING,
+    WINDOW,
+    Source,
+    draw_kinds,
+    draw_picks,
+    enter,
+    tied_pick,
 )
 from qsim.kernels.histogram import Counts
 from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import choose, fill
-from qsim.kernels.shortest import Ints, longer_by_one, play, shorter_by_one
+from qsim.kernels.shortest import Index, Ints, longer_by_one, play, shorter_by_one
 
 #: Ways to find the shortest: among the picks, by place in the sorted order, or on top of a tournament of lengths.
 LOOKED_AT, SORTED, LOWEST = range(3)
@@ -114,7 +123,7 @@ def _without_top(jobs: Jobs, top: int) -> int:
 
 
 @helper
-def _attain(lines: Lines, queue: int, now: float) -> None:
+def _attain(lines: Lines, queue: Index, now: float) -> None:
     """Bring shared service up to date; an empty queue begins anew."""
     numbers, attained, since = lines[0], lines[3], lines[4]
     if numbers[queue] > 0:
@@ -125,7 +134,7 @@ def _attain(lines: Lines, queue: int, now: float) -> None:
 
 
 @helper
-def _announce(discipline: int, lines: Lines, jobs: Jobs, queue: int) -> float:
+def _announce(discipline: int, lines: Lines, jobs: Jobs, queue: Index) -> float:
     """The instant of the next departure if nobody joins."""
     numbers, heads, _, attained, since = lines
     head = heads[queue]
@@ -137,7 +146,7 @@ def _announce(discipline: int, lines: Lines, jobs: Jobs, queue: int) -> float:
 
 
 @helper
-def _join(discipline: int, lines: Lines, jobs: Jobs, queue: int, job: int, now: float) -> bool:
+def _join(discipline: int, lines: Lines, jobs: Jobs, queue: Index, job: int, now: float) -> bool:
     """A job joins a queue; whether it has to wait for its turn."""
     numbers, heads, tails, attained, _ = lines
     facts, links = jobs
@@ -157,11 +166,11 @@ def _join(discipline: int, lines: Lines, jobs: Jobs, queue: int, job: int, now: 
         facts[job, GOAL] = now
     tails[queue] = job
     numbers[queue] += 1
-    return waits
+    return bool(waits)
 
 
 @helper
-def _leave(discipline: int, lines: Lines, jobs: Jobs, queue: int, now: float) -> int:
+def _leave(discipline: int, lines: Lines, jobs: Jobs, queue: Index, now: float) -> int:
     """The job that leaves a queue now."""
     numbers, heads, _, attained, _ = lines
     facts, links = jobs
@@ -175,22 +184,46 @@ def _leave(discipline: int, lines: Lines, jobs: Jobs, queue: int, now: float) ->
         if heads[queue] >= 0:
             facts[heads[queue], GOAL] = now
     numbers[queue] -= 1
-    return job
+    return int(job)
 
 
 @jit
 def run(
-    gap: Source, classes: State, service: Source, routing: State, breaking: State, lowest: bool, fraction: float, way: int,
-    discipline: int, distinct: bool, choices: int, positions: Array, lines: Lines, room: Jobs, spare: Ints,
-    clock: tuple[Array, Ints], order: tuple[Ints, Ints, Ints], lengths: tuple[Array, Ints], warmup: int, jobs: int,
-    patience: int, at: Array, tally: Array, times: Array, window: Array, seen: Counts, tails: Array,
-    response_counts: Counts, wait_counts: Counts,
+    gap: Source,
+    classes: State,
+    service: Source,
+    routing: State,
+    breaking: State,
+    lowest: bool,
+    fraction: float,
+    way: int,
+    discipline: int,
+    distinct: bool,
+    choices: int,
+    positions: Array,
+    lines: Lines,
+    room: Jobs,
+    spare: Ints,
+    clock: tuple[Array, Ints],
+    order: tuple[Ints, Ints, Ints],
+    lengths: tuple[Array, Ints],
+    warmup: int,
+    jobs: int,
+    patience: int,
+    at: Array,
+    tally: Array,
+    times: Array,
+    window: Array,
+    seen: Counts,
+    tails: Array,
+    response_counts: Counts,
+    wait_counts: Counts,
 ) -> None:
     """One replication; fills the tally arrays (zero before).
 
-    `clock` is a tournament of next departures; `order` (for `SORTED`) the queues sorted by length, `positions` the alias
-    table of the place that a flexible job takes in it (empty: the first); `lengths` (for `LOWEST`) a tournament of
-    lengths.  At most `patience` jobs arrive after the last counted one.
+    `clock` is a tournament of next departures; `order` (for `SORTED`) the queues sorted by length, `positions` the
+    alias table of the place that a flexible job takes in it (empty: the first); `lengths` (for `LOWEST`) a tournament
+    of lengths.  At most `patience` jobs arrive after the last counted one.
     """
     held = room
     numbers = lines[0]
@@ -252,12 +285,20 @@ def run(
                 waits[kind, filled[kind]], responses[kind, filled[kind]] = max(wait, 0.0), response
                 filled[kind] += 1
                 if filled[kind] == _BLOCK:
-                    enter(waits[kind], responses[kind], at, tally[kind], tails[kind], response_counts[kind], wait_counts[kind])
+                    enter(
+                        waits[kind],
+                        responses[kind],
+                        at,
+                        tally[kind],
+                        tails[kind],
+                        response_counts[kind],
+                        wait_counts[kind],
+                    )
                     filled[kind] = 0
             held[1][job, NEXT] = spare[0]
             spare[0] = job
         else:
-            kind = np.int64(kinds[ahead])
+            kind = int(kinds[ahead])
             queue = np.int64(picks[ahead, 0])
             if warmup <= drawn < last:
                 seen[min(numbers[queue], seen.size - 1)] += 1

@@ -1,8 +1,8 @@
 """Two structures that know the shortest queue: queues sorted by length, and a tournament of keys.
 
-Sorted by length, queues of one length stand in one stretch of `order`; a change by one job swaps a queue with the end of
-its stretch and moves a boundary, in constant time.  The tournament has the least of many keys on top and costs log2 of
-their number for each change; of equal keys the one of lowest index wins.
+Sorted by length, queues of one length stand in one stretch of `order`; a change by one job swaps a queue with the end
+of its stretch and moves a boundary, in constant time.  The tournament has the least of many keys on top and costs
+log2 of their number for each change; of equal keys the one of lowest index wins.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from qsim.kernels._jit import helper
 from qsim.kernels.random import Array
 
 Ints = NDArray[np.int64]
+Index = int | np.int64
 
 _STRETCHES = 64
 
@@ -28,7 +29,7 @@ def empty_order(queues: int) -> tuple[Ints, Ints, Ints]:
 
 
 @helper
-def swap(order: Ints, place: Ints, queue: int, there: int) -> None:
+def swap(order: Ints, place: Ints, queue: Index, there: Index) -> None:
     """Bring a queue to a place in the order; who stood there takes its place."""
     here, other = place[queue], order[there]
     order[here], order[there] = other, queue
@@ -36,7 +37,7 @@ def swap(order: Ints, place: Ints, queue: int, there: int) -> None:
 
 
 @helper
-def longer_by_one(order: Ints, place: Ints, first: Ints, queue: int, length: int) -> Ints:
+def longer_by_one(order: Ints, place: Ints, first: Ints, queue: Index, length: Index) -> Ints:
     """A queue of this length gets one job more; returns the boundaries, with room for the next length."""
     if length + 2 >= first.size:
         grown = np.full(2 * first.size, order.size)
@@ -49,7 +50,7 @@ def longer_by_one(order: Ints, place: Ints, first: Ints, queue: int, length: int
 
 
 @helper
-def shorter_by_one(order: Ints, place: Ints, first: Ints, queue: int, length: int) -> None:
+def shorter_by_one(order: Ints, place: Ints, first: Ints, queue: Index, length: Index) -> None:
     """A queue of this length, which is not empty, loses a job."""
     swap(order, place, queue, first[length])
     first[length] += 1
@@ -62,13 +63,15 @@ def empty_tournament(count: int, key: float = math.inf) -> tuple[Array, Ints]:
     keys[:count] = key
     winners = np.empty(size, np.int64)
     for node in range(size - 1, 0, -1):
-        left, right = (2 * node - size, 2 * node + 1 - size) if 2 * node >= size else (winners[2 * node], winners[2 * node + 1])
+        left, right = (
+            (2 * node - size, 2 * node + 1 - size) if 2 * node >= size else (winners[2 * node], winners[2 * node + 1])
+        )
         winners[node] = left if keys[left] <= keys[right] else right
     return keys, winners
 
 
 @helper
-def play(keys: Array, winners: Ints, leaf: int, key: float) -> None:
+def play(keys: Array, winners: Ints, leaf: Index, key: float) -> None:
     """Change a key and replay its matches."""
     keys[leaf] = key
     size = keys.size

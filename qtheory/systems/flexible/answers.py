@@ -86,8 +86,8 @@ def table(
     ----------
     responses : mean response by scope, in mean services; a scope left out is left out of the table.
     stays : laws of response and wait by scope, first come first served. Two of them bracket: the value is their middle
-        and half their difference the error. One is an approximation as good as the mean, and its errors follow from that
-        of the mean (`quantile_error`, `chance_error`).
+        and half their difference the error. One is an approximation as good as the mean, and its errors follow from
+        that of the mean (`quantile_error`, `chance_error`).
     round_off : relative round-off of what is taken from `stays`.
     idle : what P(a flexible job finds no idle queue) may be off, for an approximation.
     at : times for `tail_response`.

@@ -5,16 +5,16 @@
 - first come first served with another law: phase-type; processor sharing with another law, infinitely many queues, or
   routing by workload with exponential service: mean field.
 
-The error that is wanted decides how long `exact` narrows its bracket, too. Where no method is within it, the answer says
-so by its error.
+The error that is wanted decides how long `exact` narrows its bracket, too. Where no method is within it, the answer
+says so by its error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qtheory.models.flexible import Flexible
 from qtheory.models.errors import InvalidModel
+from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
 from qtheory.solution import Solution
 from qtheory.systems.flexible import answers, exact, fixed_point, mean_field, phase_type, refined
@@ -27,8 +27,8 @@ DEFAULT_ERROR = 1e-4
 def solve(model: Flexible, *, at: Sequence[float] = (), error: float = DEFAULT_ERROR) -> Solution:
     """The answer of the method chosen; `error` is the relative error of the mean response that would do.
 
-    Raises `Unstable` at load >= 1; `InvalidModel` for routing by workload with other service laws, which only simulation
-    answers.
+    Raises `Unstable` at load >= 1; `InvalidModel` for routing by workload with other service laws, which only
+    simulation answers.
     """
     if not 0.0 < error < 1.0:
         raise InvalidModel(field="error", rule="must lie between 0 and 1", value=error)
@@ -47,7 +47,9 @@ def solve(model: Flexible, *, at: Sequence[float] = (), error: float = DEFAULT_E
 def choose(model: Flexible, *, error: float = DEFAULT_ERROR) -> str:
     """The method that `solve` takes."""
     exponential = isinstance(model.service, Exponential)
-    if exact.covers(model) and (model.flexible_fraction == 0.0 or model.queues == "infinite" or model.queues <= MOST_EXACT):
+    if exact.covers(model) and (
+        model.flexible_fraction == 0.0 or model.queues == "infinite" or model.queues <= MOST_EXACT
+    ):
         return "exact"
     if exact.covers(model) and model.shortest == "workload":
         return "exact"

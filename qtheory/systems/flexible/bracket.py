@@ -1,4 +1,4 @@
-"""Three to eight queues, exactly: the mean number between the two models of `sorted_queues`, the spread raised until it fits."""
+"""Three to eight queues, exactly: between the two models of `sorted_queues`, the spread raised until they agree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qtheory.systems.flexible.sorted_queues import SortedQueues
 
 #: States of one level, about 1/N of the phases; 450 are a few seconds of work.
 STATES = 450
-_FIRST = 8
+_FIRST, _LEAST = 4.6, 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -29,9 +29,7 @@ class Bracket:
     spread: int
 
 
-def bracket(
-    *, load: float, fraction: float, weights: Array, tolerance: float = 1e-9, states: int = STATES
-) -> Bracket:
+def bracket(*, load: float, fraction: float, weights: Array, tolerance: float = 1e-9, states: int = STATES) -> Bracket:
     """Lower and upper law of the sorted queue lengths, service rate 1.
 
     Parameters
@@ -51,20 +49,22 @@ def bracket(
     queues = len(weights)
     arrivals = tuple(float(load * (1.0 - fraction + queues * fraction * weight)) for weight in weights)
     largest = _largest_spread(queues, states)
-    spread, before = min(_FIRST if queues <= 4 else _FIRST - 2, largest), None
+    # How fast a spread becomes rare, were two queues alone: what the longest gains on the shortest and loses.
+    fall = math.log((1.0 + arrivals[0]) / (1.0 + arrivals[-1]))
+    spread = min(max(math.ceil(_FIRST / fall), _LEAST), largest)
+    before: tuple[int, float] | None = None
     while True:
         found = _solve(arrivals, load=load, spread=spread)
         gap = (found.upper.mean_number - found.lower.mean_number) / (queues * load)
         if gap <= tolerance or spread >= largest:
             return found
-        # The gap falls geometrically in the spread, a little faster at first than in the end.
+        if math.isinf(gap):
+            spread = min(2 * spread, largest)
+            continue
         if before is not None and gap < before[1]:
             fall = math.log(before[1] / gap) / (spread - before[0])
-            step = math.ceil(1.05 * math.log(gap / tolerance) / fall) + 1
-        else:
-            step = max(spread // 2, 1)
         before = spread, gap
-        spread = min(spread + max(step, 1), largest)
+        spread = min(spread + math.ceil(math.log(gap / tolerance) / fall) + 1, largest)
 
 
 def _solve(arrivals: tuple[float, ...], *, load: float, spread: int) -> Bracket:

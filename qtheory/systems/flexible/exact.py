@@ -1,7 +1,8 @@
-"""Method `exact`: closed forms without choice, two queues by a boundary value problem, three to eight between bounds."""
+"""Method `exact`: closed forms without choice, two queues by a boundary value problem, up to eight between bounds."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from qtheory import laws
 from qtheory.measures import LEVELS, Key, Table, quantile_measure
-from qtheory.models.errors import InvalidModel
+from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
 from qtheory.queues import markovian, single_server
@@ -27,9 +28,7 @@ MOST_QUEUES = 8
 _TAILS = 1e-10
 
 
-def solve(
-    model: Flexible, *, at: Sequence[float] = (), tolerance: float = 1e-9, states: int = STATES
-) -> Solution:
+def solve(model: Flexible, *, at: Sequence[float] = (), tolerance: float = 1e-9, states: int = STATES) -> Solution:
     """Exact answers.
 
     - flexible_fraction 0: M/G/1 queues, any law and number of queues (Pollaczek and Khinchine; ps: E[S] / (1 - rho)).
@@ -53,9 +52,7 @@ def solve(
         return Solution(model=model, method=METHOD, measures=_one_queue(model, at))
     _require_covered(model)
     assert isinstance(model.queues, int)
-    weights = position_weights(
-        queues=model.queues, choices=answers.choices(model), sampling=answers.sampling(model)
-    )
+    weights = position_weights(queues=model.queues, choices=answers.choices(model), sampling=answers.sampling(model))
     if model.queues == 2:
         return _pair(model, weights=weights, at=at)
     return _several(model, weights=weights, at=at, tolerance=tolerance, states=states)
@@ -102,9 +99,7 @@ def _without_choice(model: Flexible, at: Sequence[float]) -> Table[Value]:
         mean = Value(value=1.0 / (1.0 - rho))
     else:
         unit, second = answers.mean_service(model), laws.moment(model.service, order=2)
-        response = single_server.mean_response(
-            arrival_rate=rho / unit, mean_service=unit, service_second_moment=second
-        )
+        response = single_server.mean_response(arrival_rate=rho / unit, mean_service=unit, service_second_moment=second)
         infinite = "" if np.isfinite(response) else "infinite: second moment of service"
         mean = Value(value=response / unit, error=float("inf") if infinite else 0.0, note=infinite)
     return answers.table(model, responses={"all": mean, "dedicated": mean})
@@ -131,7 +126,9 @@ def _one_queue(model: Flexible, at: Sequence[float]) -> Table[Value]:
     assert isinstance(model.queues, int)
     unit = answers.mean_service(model)
     queue: dict[str, Any] = {
-        "arrival_rate": model.load * model.queues / unit, "mean_service": unit, "servers": float(model.queues)
+        "arrival_rate": model.load * model.queues / unit,
+        "mean_service": unit,
+        "servers": float(model.queues),
     }
     response = Value(value=markovian.mean_response(**queue) / unit)
     rows: dict[Key, Value] = dict(answers.table(model, responses={"all": response, "flexible": response}))
@@ -169,13 +166,19 @@ def _pair(model: Flexible, *, weights: Array, at: Sequence[float]) -> Solution:
     )
 
 
-def _several(
-    model: Flexible, *, weights: Array, at: Sequence[float], tolerance: float, states: int
-) -> Solution:
+def _several(model: Flexible, *, weights: Array, at: Sequence[float], tolerance: float, states: int) -> Solution:
     rho, p, queues = model.load, model.flexible_fraction, len(weights)
     between = bracket(load=rho, fraction=p, weights=weights, tolerance=tolerance, states=states)
     low, high = between.lower.mean_number, between.upper.mean_number
-    middle, half = (low + high) / 2.0, max(high - low, 0.0) / 2.0 + 1e-13 * high
+    if math.isinf(high):
+        raise NotConverged(
+            where="upper bound of the exact method",
+            residual=high,
+            iterations=between.spread,
+            advice=f"ask for more than {states} states, or take method='refined'",
+        )
+    # The upper law is settled to 1e-3 of the bracket.
+    middle, half = (low + high) / 2.0, 1.002 * max(high - low, 0.0) / 2.0 + 1e-13 * high
     response, dedicated = middle / (queues * rho), 1.0 + middle / queues
     responses = {
         "all": Value(value=response, error=half / (queues * rho)),

@@ -1,8 +1,8 @@
 """The 1/N term of the mean field: fluctuations of the tail fractions around the fixed point.
 
-With x_k the fraction of queues holding at least k jobs, drift f, fixed point s, A = Df(s) and Q the diffusion there, the
-stationary mean is E[x_k] = s_k + V_k / N + O(1/N^2), where (Gast and Van Houdt 2017, "A refined mean field approximation",
-Proc. ACM Meas. Anal. Comput. Syst. 1(2), art. 33, theorem 1)
+With x_k the fraction of queues holding at least k jobs, drift f, fixed point s, A = Df(s) and Q the diffusion there,
+the stationary mean is E[x_k] = s_k + V_k / N + O(1/N^2), where (Gast and Van Houdt 2017, "A refined mean field
+approximation", Proc. ACM Meas. Anal. Comput. Syst. 1(2), art. 33, theorem 1)
 
     A W + W A' + Q = 0,    A V + (1/2) B:W + C = 0,
 
@@ -99,7 +99,7 @@ def expansion(*, load: float, fraction: float, choices: int, distinct: bool) -> 
 
     >>> e = expansion(load=0.9, fraction=1.0, choices=2, distinct=True)
     >>> round(e.mean_queue, 6), round(e.coefficient, 4)
-    (2.352692, 2.7748)
+    (2.352652, 2.7748)
     """
     d = choices
     s = fixed_point.tails(load=load, fraction=fraction, choices=d, least=_LEAST)

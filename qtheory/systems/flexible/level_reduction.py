@@ -11,6 +11,7 @@ levels that differ). Level 0 is a single state.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ _WHERE = "exact solution"
 _SETTLED = 1e-3
 _ROUND_OFF = 1e-15
 _LAPS = 4000
+_SLOW = 100
+_FLAT = 0.999
 _NOTHING = 1e-17
 _FLUSH = 1e-30
 
@@ -52,7 +55,8 @@ class Step:
 def fold(level: Level, *, above: list[Array]) -> Step:
     """K of a level from G of the levels above it, `above[k]` that of T + 1 + k."""
     # Few states jump more than one level: only their rows are carried down.
-    jumpers = np.unique(np.concatenate([sparse.coo_array(up).coords[0] for up in level.ups[1:]] or [[]])).astype(int)
+    jumps = [sparse.coo_array(up).coords[0] for up in level.ups[1:]]
+    jumpers = np.unique(np.concatenate(jumps)) if jumps else np.empty(0, np.int64)
     folded = level.ups[0] @ above[0]
     if len(jumpers):
         carried = np.zeros((len(jumpers), above[len(level.ups) - 1].shape[0]))
@@ -121,7 +125,10 @@ def settled_passages(chain: SortedQueues, *, guess: list[Array], weights: list[A
             above = passages[r:] + passages[:r]
             passages[r - 1] = fold(levels[r - 1], above=above).passage()
         change, moved = (
-            sum(float(weight @ np.abs(new - old).sum(axis=1)) for weight, new, old in zip(weights, passages, others, strict=True))
+            sum(
+                float(weight @ np.abs(new - old).sum(axis=1))
+                for weight, new, old in zip(weights, passages, others, strict=True)
+            )
             for others in (before, guess)
         )
         ratio = change / last if last > 0.0 else 0.0
@@ -129,7 +136,10 @@ def settled_passages(chain: SortedQueues, *, guess: list[Array], weights: list[A
         if change <= _ROUND_OFF or (ratio < 1.0 and change * ratio / (1.0 - ratio) <= _SETTLED * moved):
             return passages
     raise NotConverged(
-        where=_WHERE, residual=last, iterations=_LAPS, advice="the load is too near to 1: lower it, or ask for fewer states"
+        where=_WHERE,
+        residual=last,
+        iterations=_LAPS,
+        advice="the load is too near to 1: lower it, or ask for fewer states",
     )
 
 
@@ -151,7 +161,10 @@ class LengthLaw:
 
 
 def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthLaw:
-    """The law of the sorted queue lengths, levels summed until they hold less than 1e-17 of the whole."""
+    """The law of the sorted queue lengths, levels summed until they hold less than 1e-17 of the whole.
+
+    A model of a system next to saturation may have no steady state of its own: its mean is then infinite.
+    """
     period, base = chain.queues, _base(chain)
     steps: dict[int, Step] = {}
     above = list(passages)
@@ -167,7 +180,7 @@ def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthL
     full = [chain.lengths(base + r) for r in range(period)]
     counts = np.zeros((period, 2 * (base // period + chain.spread)))
     repeated: list[Array] = []
-    total = weighted = 0.0
+    total = weighted = before = 0.0
     for number, vector in _vectors(chain, step):
         mass = float(vector.sum())
         total += mass
@@ -183,6 +196,11 @@ def stationary_lengths(chain: SortedQueues, *, passages: list[Array]) -> LengthL
             counts[i, : longest + 1] += np.bincount(lengths[:, i], weights=vector, minlength=longest + 1)
         if number > base + period and mass * number <= _NOTHING * weighted:
             break
+        if number > base and r == 0:
+            fall = mass / before if before > 0.0 else 0.0
+            before = mass
+            if lap > _SLOW and fall >= _FLAT:
+                return LengthLaw(mean_number=math.inf, tails=np.ones((period, 1)), repeating=[])
     tails = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] / total
     return LengthLaw(
         mean_number=weighted / total,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qtheory import laws
-from qtheory.measures import LEVELS, Table, quantile_measure
+from qtheory.measures import LEVELS, Key, Table, quantile_measure
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
 from qtheory.solution import Solution, Value
@@ -14,8 +14,8 @@ from qtheory.systems.flexible import answers, fixed_point
 from qtheory.systems.flexible.expansion import expansion
 from qtheory.systems.flexible.positions import found, mixed
 from qtheory.systems.flexible.sharing import sharing_means
-from qtheory.systems.flexible.workload import workload_law
 from qtheory.systems.flexible.stability import check_stable
+from qtheory.systems.flexible.workload import workload_law
 
 METHOD = "mean-field"
 _ROUNDING = 1e-13
@@ -134,7 +134,7 @@ def _workload(model: Flexible, at: Sequence[float]) -> Table[Value]:
     rows = dict(answers.table(model, responses=responses))
     unit, idle = answers.mean_service(model), answers.chance_offset(model, idle=off.idle)
     for scope, share in (("all", p), ("flexible", 1.0), ("dedicated", 0.0)):
-        waiting = {("wait_probability", scope): law.wait_tail(0.0, share=share)}
+        waiting: dict[Key, float] = {("wait_probability", scope): law.wait_tail(0.0, share=share)}
         waiting |= {("tail_response", scope, time): law.response_tail(time / unit, share=share) for time in at}
         for key, chance in waiting.items():
             error = answers.chance_error(chance, responses[scope]) + idle[scope] + _QUADRATURE * chance

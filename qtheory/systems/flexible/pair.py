@@ -19,8 +19,8 @@ and the laws of the longer and the shorter queue have the generating functions
     D(v) (1 + a v) / (1 - b v)    and    (2 (1 - rho) - D(u) (1 + a u)) / (1 - a u).
 
 p = 1 is the shortest of two queues of Kingman (1961), Ann. Math. Statist. 32, 1314-1323, and Flatto and McKean (1977),
-Comm. Pure Appl. Math. 30, 255-263; for the method see Cohen and Boxma (1983), Boundary Value Problems in Queueing System
-Analysis. The basis is orthogonal on the curve (Brubeck, Nakatsukasa and Trefethen 2021, SIAM Rev. 63, 405-415).
+Comm. Pure Appl. Math. 30, 255-263; for the method see Cohen and Boxma (1983), Boundary Value Problems in Queueing
+System Analysis. The basis is orthogonal on the curve (Brubeck, Nakatsukasa and Trefethen 2021, SIAM Rev. 63, 405-415).
 """
 
 from __future__ import annotations
@@ -156,12 +156,12 @@ class _Diagonal:
         for k in range(self.degree):
             column = points * basis[:, k] - basis[:, : k + 1] @ self.recurrence[: k + 1, k]
             basis[:, k + 1] = column / self.recurrence[k + 1, k]
-        value = basis @ self.coefficients
+        value: ComplexArray = np.asarray(basis @ self.coefficients, complex)
         for pole in self.poles:
             value = value / (1.0 - points / pole)
         return np.asarray(value)
 
-    def ratio(self, u: ComplexArray, v: ComplexArray) -> ComplexArray:
+    def ratio(self, u: ComplexArray, v: ComplexArray | Array) -> ComplexArray:
         """g(u, v)."""
         return np.asarray(1.0 + self.load * v * (1.0 - self.a * u) / (1.0 - self.b * v))
 
@@ -182,11 +182,13 @@ class _Diagonal:
     def anywhere(self, points: ComplexArray) -> ComplexArray:
         """D at points with |w| <= 1, inside the curve or not, with the right factor.
 
-        Outside, w = u v is led to w' = u' v inside, u' = 1 / (a u) the other root for v: D(w) = D(w') g(u', v) / g(u, v).
+        Outside, w = u v is led to w' = u' v inside, u' = 1 / (a u) the other root for v: D(w) = D(w') g(u', v) / g(u,
+        v).
         """
         a, b, rho = self.a, self.b, self.load
         root = np.sqrt((1.0 + rho) ** 2 - (a + 1.0 / points) * (1.0 + b * points))
-        images, factors = [points], [np.ones_like(points)]
+        images: list[ComplexArray] = [points]
+        factors: list[ComplexArray] = [np.ones_like(points)]
         for sign in (1.0, -1.0):
             u = (1.0 + rho + sign * root) / (a + 1.0 / points)
             v = points / u
@@ -201,7 +203,7 @@ class _Diagonal:
 
 
 def _radius(angle: Array, *, a: float, b: float, load: float) -> Array:
-    """|w| on the curve at the angle theta: v / sqrt(a), v the smaller root of b v + 1/v = 2 + 2 rho - 2 sqrt(a) cos theta."""
+    """|w| = v / sqrt(a) on the curve, v the smaller root of b v + 1/v = 2 + 2 rho - 2 sqrt(a) cos(angle)."""
     root = math.sqrt(a)
     excess = ((a - 1.0) / (root + 1.0)) ** 2 + 4.0 * root * np.sin(angle / 2.0) ** 2
     linear = 1.0 - b + excess
@@ -219,7 +221,7 @@ def _fit(*, load: float, fraction: float, degree: int) -> _Diagonal:
     even = (np.arange(count) + 0.5) / count
     scale = max(1.0 - load, 1e-4)
     angle = np.concatenate([math.pi * even, scale * np.sinh(math.asinh(math.pi / scale) * even)])
-    u = np.exp(1j * angle) / math.sqrt(a)
+    u: ComplexArray = np.asarray(np.exp(1j * angle) / math.sqrt(a), complex)
     v = _radius(angle, a=a, b=b, load=load) * math.sqrt(a)
     w = u * v
     basis = np.empty((len(w), degree + 1), complex)
@@ -234,8 +236,8 @@ def _fit(*, load: float, fraction: float, degree: int) -> _Diagonal:
             recurrence[: k + 1, k] += share
         recurrence[k + 1, k] = np.linalg.norm(column) / math.sqrt(len(w))
         basis[:, k + 1] = column / recurrence[k + 1, k]
-    empty = _Diagonal(a=a, b=b, load=load, poles=poles, recurrence=recurrence, coefficients=np.zeros(degree + 1))
-    direction = empty.ratio(u, v) / ((1.0 - w / poles[0]) * (1.0 - w / poles[1]))
+    nothing = _Diagonal(a=a, b=b, load=load, poles=poles, recurrence=recurrence, coefficients=np.zeros(degree + 1))
+    direction = nothing.ratio(u, v) / ((1.0 - w / poles[0]) * (1.0 - w / poles[1]))
     phase = direction / np.abs(direction)
     coefficients = np.linalg.svd((basis * phase[:, None]).imag, full_matrices=False)[2][-1]
     return _Diagonal(a=a, b=b, load=load, poles=poles, recurrence=recurrence, coefficients=coefficients)

@@ -4,9 +4,9 @@ In the limit a queue sees Poisson arrivals whose rate depends on the number k it
 
     lambda_k = rho [(1 - p) + p (s_k^d - s_(k+1)^d) / (s_k - s_(k+1))],
 
-s_k its own P(at least k jobs) (asymptotic independence as in Bramson, Lu and Prabhakar 2012, Queueing Syst. 71, 247-292).
-With the service law (alpha, T) of mean 1 and pi_k the vector of phases at k jobs, balance and the cut between k and k + 1
-give
+s_k its own P(at least k jobs) (asymptotic independence as in Bramson, Lu and Prabhakar 2012, Queueing Syst. 71,
+247-292). With the service law (alpha, T) of mean 1 and pi_k the vector of phases at k jobs, balance and the cut
+between k and k + 1 give
 
     pi_k [lambda_k (I - e alpha) - T] = lambda_(k-1) pi_(k-1)    (lambda_0 pi_0 alpha for k = 1),
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qtheory import laws
 from qtheory.models.errors import InvalidModel
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Erlang, Exponential, Hyperexponential, Law, PhaseType
-from qtheory import laws
 from qtheory.queues import fitting
 from qtheory.queues import phase_type as phases
 from qtheory.solution import Solution, Value
@@ -25,12 +25,12 @@ _WIDEST = 64
 def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
     """M(k)/PH/1 queues at their fixed point; all measures.
 
-    Exponential, Erlang, hyperexponential and phase-type laws are taken as they are; other laws with a finite second moment
-    are replaced by a phase-type law of the same two moments, which the method's name and 5 % of the wait in the error tell.
-    For N queues the error is a multiple of the 1/N term of the exponential system.
+    Exponential, Erlang, hyperexponential and phase-type laws are taken as they are; other laws with a finite second
+    moment are replaced by a phase-type law of the same two moments, which the method's name and 5 % of the wait in
+    the error tell. For N queues the error is a multiple of the 1/N term of the exponential system.
 
-    Raises `Unstable` at load >= 1; `InvalidModel` for processor sharing (`mean-field`, insensitive), routing by workload,
-    infinite variance and phase-type laws with an atom at 0.
+    Raises `Unstable` at load >= 1; `InvalidModel` for processor sharing (`mean-field`, insensitive), routing by
+    workload, infinite variance and phase-type laws with an atom at 0.
     """
     check_stable(model)
     answers.require_number(model, method=METHOD, instead="simulate routing by workload")
@@ -61,9 +61,7 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
         at=at,
     )
     name = f"{METHOD} (two moments of the {model.service.kind()} law)" if fitted else METHOD
-    return Solution(
-        model=model, method=name, measures=rows, residual=law.residual, iterations=len(law.tails) - 1
-    )
+    return Solution(model=model, method=name, measures=rows, residual=law.residual, iterations=len(law.tails) - 1)
 
 
 def representation(law: Law) -> phases.PhaseType | None:

@@ -4,9 +4,9 @@ Both are mixtures of Erlang laws of one rate r,
 
     P(response > t) = sum_k A_k e^(-rt) (rt)^k / k!,
 
-and so is the wait. With exponential service of rate r = 1 a job that finds k others stays for k + 1 services: A_k = P(it
-finds at least k), and the wait has A_(k+1) in place of A_k. Phase-type service becomes such a mixture by uniformisation.
-Times are in units of the mean service.
+and so is the wait. With exponential service of rate r = 1 a job that finds k others stays for k + 1 services: A_k =
+P(it finds at least k), and the wait has A_(k+1) in place of A_k. Phase-type service becomes such a mixture by
+uniformisation. Times are in units of the mean service.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ METHOD = "refined"
 def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
     """Mean number in a queue EQ_mf + V / N, classes by ET_ded = 1 + rho ET, percentiles from lengths to order 1/N.
 
-    Both samplings. The error is that of the next order; it is large for a handful of queues, as it must be: at N = 2 to 5
-    take `exact`.
+    Both samplings. The error is that of the next order; it is large for a handful of queues, as it must be: at N = 2
+    to 5 take `exact`.
 
     Raises `Unstable` at load >= 1; `InvalidModel` for infinitely many queues, workload routing or other service laws.
     """

@@ -2,8 +2,8 @@
 
 Under processor sharing the queue lengths of the fixed point do not depend on the service law (Bramson, Lu and Prabhakar
 2012, "Asymptotic independence of queues under randomized load balancing", Queueing Syst. 71, 247-292), so neither does
-the mean response of all jobs. That of a class does: it depends on the number found. For exponential service the response
-r_n of a job that shares with n - 1 others satisfies, with arrivals at rate lambda_n to a queue of n,
+the mean response of all jobs. That of a class does: it depends on the number found. For exponential service the
+response r_n of a job that shares with n - 1 others satisfies, with arrivals at rate lambda_n to a queue of n,
 
     (1 + lambda_n) r_n = 1 + lambda_n r_(n+1) + ((n - 1) / n) r_(n-1).
 """
