@@ -38,13 +38,17 @@ class Distribution:
         upper = np.array([edges(bucket)[1] for bucket in self.buckets.tolist()])
         return upper, 1.0 - self._reached / self.total
 
-    def quantile(self, level: float) -> float:
-        """The least time x with P(X <= x) >= level."""
+    def locate(self, level: float) -> tuple[int, float]:
+        """Where a quantile lies: the place of its bucket and the share of the bucket below it."""
         wanted = min(max(level, 0.0), 1.0) * self.total
         place = min(int(np.searchsorted(self._reached, wanted)), self.counts.size - 1)
-        share = (wanted - (self._reached[place] - self.counts[place])) / self.counts[place]
+        return place, float((wanted - (self._reached[place] - self.counts[place])) / self.counts[place])
+
+    def quantile(self, level: float) -> float:
+        """The least time x with P(X <= x) >= level."""
+        place, inside = self.locate(level)
         low, high = edges(int(self.buckets[place]))
-        return low if math.isinf(high) else low + float(share) * (high - low)
+        return low if math.isinf(high) else low + inside * (high - low)
 
     def reached(self, time: float) -> float:
         """The number of observations up to `time`, by the same interpolation."""
@@ -83,32 +87,52 @@ def merged(parts: Sequence[Distribution]) -> Distribution:
     counts = np.zeros(BUCKETS, np.int64)
     for part in parts:
         counts[part.buckets] += part.counts
-    buckets = np.flatnonzero(counts)
+    buckets = np.flatnonzero(counts > 0)
     return Distribution(buckets=buckets, counts=counts[buckets])
 
 
-def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | None:
-    """A quantile over replications, by linearisation about the quantile q of all observations together.
+def quantile_samples(
+    parts: Sequence[Distribution], *, levels: Sequence[float], joint: Distribution | None = None
+) -> dict[float, Sample]:
+    """Quantiles over replications, by linearisation about the quantile q of all observations together.
 
     Replication k sees the share F_k of its n_k observations up to q; to first order its own quantile is
     q + (level - F_k) / f (Bahadur, Ann. Math. Statist. 37, 1966, 577-580), and the mean of these weighted by n_k is q
     itself.  The slope 1 / f is the difference quotient of the joint quantile function over the spread of the joint
-    share, so that it averages over what the data cannot resolve.  None with fewer than `ENOUGH` observations on
-    either side of q.
+    share, so that it averages over what the data cannot resolve.  Levels with fewer than `ENOUGH` observations on
+    either side of q are left out.  `joint`, if it is known, is the distribution of all parts together.
     """
-    joint = merged(parts)
+    joint = merged(parts) if joint is None else joint
     total = joint.total
-    if total * min(level, 1 - level) < ENOUGH:
-        return None
-    value = joint.quantile(level)
+    known = [level for level in levels if total * min(level, 1 - level) >= ENOUGH]
+    if not known:
+        return {}
     weights = np.array([float(part.total) for part in parts])
-    reached = np.array([part.reached(value) for part in parts])
-    shares = np.divide(reached, weights, out=np.full(weights.size, level), where=weights > 0)
-    centre = reached.sum() / total
-    spread = math.sqrt(float(np.sum((weights * (shares - centre)) ** 2))) / total
-    spread = min(max(2 * spread, 1 / math.sqrt(total)), level / 2, (1 - level) / 2)
-    slope = (joint.quantile(level + spread) - joint.quantile(level - spread)) / (2 * spread)
-    return Sample(values=value + slope * (centre - shares), weights=weights, resolution=joint.resolution(value))
+    places, insides = zip(*(joint.locate(level) for level in known), strict=True)
+    bounds, within = np.array(places), np.array(insides)
+    below = np.empty((len(parts), len(known)))
+    for row, part in zip(below, parts, strict=True):
+        reached = np.zeros(joint.buckets.size + 1)
+        reached[1 + np.searchsorted(joint.buckets, part.buckets)] = part.counts
+        np.cumsum(reached, out=reached)
+        row[:] = reached[bounds] + within * (reached[bounds + 1] - reached[bounds])
+    samples = {}
+    for level, found in zip(known, below.T, strict=True):
+        shares = np.divide(found, weights, out=np.full(weights.size, level), where=weights > 0)
+        centre = found.sum() / total
+        spread = math.sqrt(float(np.sum((weights * (shares - centre)) ** 2))) / total
+        spread = min(max(2 * spread, 1 / math.sqrt(total)), level / 2, (1 - level) / 2)
+        slope = (joint.quantile(level + spread) - joint.quantile(level - spread)) / (2 * spread)
+        value = joint.quantile(level)
+        samples[level] = Sample(
+            values=value + slope * (centre - shares), weights=weights, resolution=joint.resolution(value)
+        )
+    return samples
+
+
+def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | None:
+    """One of `quantile_samples`, or None."""
+    return quantile_samples(parts, levels=(level,)).get(level)
 
 
 def packed(rows: Counts) -> Iterator[Array]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsim.distribution import ENOUGH, Distribution, merged, quantile_sample
+from qsim.distribution import ENOUGH, Distribution, merged, quantile_samples
 from qsim.estimate import Sample
 from qsim.kernels.census import JOINED, PRESENT, QUEUED, SERVED, STAY_LEFT, WAIT_LEFT
 from qsim.kernels.dispatcher import (
@@ -87,13 +87,13 @@ def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]
     if any(part.counts.size for tally in tallies for part in tally.responses):
         for scope, rows in _response_rows().items():
             parts = [merged([tally.responses[row] for row in rows]) for tally in tallies]
-            samples |= dict(_quantiles(parts, scope, "response"))
             joint = merged(parts)
+            samples |= dict(_quantiles(parts, joint, scope, "response"))
             if joint.counts.size:
                 distributions[scope] = joint
         for scope, pieces in _WAITS.items():
             parts = [merged([tally.waits[piece[3]] for piece in pieces]) for tally in tallies]
-            samples |= dict(_quantiles(parts, scope, "wait"))
+            samples |= dict(_quantiles(parts, merged(parts), scope, "wait"))
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
     return Findings(samples=ordered, distributions=distributions)
@@ -179,8 +179,8 @@ def _kills(model: Dispatcher, jobs: Array) -> Iterator[tuple[Key, Sample]]:
             yield ("kill_probability", scope), sample
 
 
-def _quantiles(parts: Sequence[Distribution], scope: str, kind: str) -> Iterator[tuple[Key, Sample]]:
-    for level in LEVELS:
-        sample = quantile_sample(parts, level=level)
-        if sample is not None:
-            yield (quantile_measure(level, kind=kind), scope), sample
+def _quantiles(
+    parts: Sequence[Distribution], joint: Distribution, scope: str, kind: str
+) -> Iterator[tuple[Key, Sample]]:
+    for level, sample in quantile_samples(parts, levels=LEVELS, joint=joint).items():
+        yield (quantile_measure(level, kind=kind), scope), sample
