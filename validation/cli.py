@@ -26,6 +26,7 @@ def build() -> typer.Typer:
     from validation.commands.search import search
     from validation.commands.simulate import simulate
     from validation.commands.solve import solve
+    from validation.commands.study import study
     from validation.commands.sweep import sweep
     from validation.commands.validate import validate
 
@@ -35,7 +36,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    for command in (solve, simulate, validate, search, replay, fit, sweep, cases, schema, guide, demo):
+    for command in (solve, simulate, validate, search, replay, fit, sweep, study, cases, schema, guide, demo):
         app.command()(command)
     return app
 

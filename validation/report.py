@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from validation._compare import Comparison
     from validation._search import Search
     from validation.donor_design import DonorSearch
+    from validation.partial_choice import PartialChoice
     from validation.traces import Trace
 
 NAME = "report"
@@ -70,6 +71,7 @@ def write(
     comparisons: Mapping[str, Comparison] | None = None,
     search: Search | None = None,
     thresholds: DonorSearch | None = None,
+    study: PartialChoice | None = None,
     sweep: Mapping[str, Any] | None = None,
     trace: Trace | None = None,
 ) -> Path:
@@ -83,6 +85,8 @@ def write(
         parts.append(sections.of_search(search, trace=trace))
     if thresholds is not None:
         parts.append(sections.of_thresholds(thresholds))
+    if study is not None:
+        parts.append(sections.of_partial_choice(study))
     for name, comparison in (comparisons or {}).items():
         parts.append(sections.of_comparison(name, comparison))
     if sweep is not None:

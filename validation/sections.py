@@ -9,11 +9,12 @@ from qtheory.measures import model_data
 from qtheory.models import Dedicated, Donor, Exponential
 from qtheory.models.policies import DonorPolicy
 from qtheory.systems.donor.stability import policy_name
-from validation import donor_figures, figures
+from validation import donor_figures, figures, partial_choice
 from validation._compare import Comparison
 from validation._search import Search
 from validation.commands.tables import measure_name, number
 from validation.donor_design import DonorSearch
+from validation.partial_choice import PartialChoice
 from validation.report import Plot, Section, Table, toml
 from validation.traces import Trace
 
@@ -183,6 +184,28 @@ def donor_plots(model: Donor, *, policies: tuple[DonorPolicy, ...]) -> list[Plot
         figure = donor_figures.robustness(model, found=found, vary=vary)
         plots.append(Plot(svg=figures.svg(figure), caption=f"Cost against {vary}."))
     return plots
+
+
+def of_partial_choice(study: PartialChoice) -> Section:
+    """What the study of partial choice found."""
+    section = Section(title=f"Partial choice among {study.choices}", lines=list(study.sentences()))
+    caption = "The share of the benefit of full choice against the flexible fraction."
+    section.plots.append(Plot(svg=figures.svg(partial_choice.figure(study)), caption=caption))
+    columns = ("queues", "load", "road", "method", "decreasing", "convex", "share at .1")
+    rows = [
+        (
+            str(curve.queues),
+            f"{curve.load:g}",
+            curve.road,
+            curve.method,
+            curve.shape.decreasing,
+            curve.shape.convex,
+            number(curve.share(0.1), digits=3) if curve.road == "analytic" else "-",
+        )
+        for curve in study.curves
+    ]
+    section.tables.append(("", Table(columns=columns, rows=rows)))
+    return section
 
 
 def of_sweep(data: Mapping[str, Any]) -> Section:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from qtheory.models import Dispatcher, Donor, InvalidModel
-from validation.commands import search_donor, shared, tracing
+from qtheory.models import Dispatcher, Donor, Flexible, InvalidModel
+from validation.commands import search_donor, search_flexible, shared, tracing
 from validation.commands.shared import AsJson, Method, ModelFile, Out, Seed
 from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
 
@@ -49,6 +49,19 @@ def search(
             "--loads", metavar="F,F,…", help="Donor: be robust over these multiples of its load.", show_default=False
         ),
     ] = "",
+    target: Annotated[
+        float | None,
+        typer.Option(
+            "--target",
+            metavar="X",
+            parser=shared.real_number,
+            help="Flexible: the measure may be this large.",
+            show_default=False,
+        ),
+    ] = None,
+    measure: Annotated[str, typer.Option("--measure", help="Flexible: a mean or percentile.")] = "mean_response",
+    scope: Annotated[str, typer.Option("--scope", help="Flexible: all or dedicated.")] = "all",
+    least: Annotated[str, typer.Option("--least", help="Flexible: fraction or choices.")] = "fraction",
     method: Method = "auto",
     indifference: Annotated[
         float,
@@ -63,7 +76,7 @@ def search(
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
-    """The best design: a dispatcher's n0 (by model or on a recorded log), a donor's thresholds."""
+    """The best design: a dispatcher's n0 (by model or on a log), a donor's thresholds, the choice a target needs."""
     shared.at_least(0, seed=seed)
     model = shared.open_model(file)
     from validation import report
@@ -87,6 +100,16 @@ def search(
         search_donor.show(thresholds, file=file)
         if out is not None:
             print(f"report: {data['report']}")
+        return 0
+    if isinstance(model, Flexible):
+        with shared.naming(file), shared.answering("search", model=model, path=file, as_json=as_json):
+            answer = search_flexible.find(
+                model, target=target, measure=measure, scope=scope, question=least, method=method, seed=seed
+            )
+        if as_json:
+            shared.emit(answer)
+        else:
+            search_flexible.show(answer, file=file)
         return 0
     if not isinstance(model, Dispatcher):
         raise InvalidModel(
