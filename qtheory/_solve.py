@@ -21,6 +21,7 @@ METHODS: dict[str, dict[str, str]] = {
         "mmc": "qtheory.systems.dispatcher.mmc",
         "mgc": "qtheory.systems.dispatcher.mgc",
         "phase-type": "qtheory.systems.dispatcher.phase_type",
+        "exact": "qtheory.systems.dispatcher.exact",
     },
     "donor": {
         "exact": "qtheory.systems.donor.exact",
