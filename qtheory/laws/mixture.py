@@ -55,22 +55,22 @@ class MixtureDistribution(Distribution):
         return MixtureDistribution(weights=weights, components=[part.tabulated() for part in parts])
 
     def _sum(self, term: Callable[[Distribution], FloatArray]) -> FloatArray:
-        return np.asarray(np.sum([w * term(part) for w, part in self._pairs], axis=0))
+        return np.asarray(sum(w * term(part) for w, part in self._pairs))
 
     def _moment(self, order: float) -> float:
         return math.fsum(w * part.moment(order) for w, part in self._pairs)
 
     def _survival(self, t: FloatArray) -> FloatArray:
-        return self._sum(lambda part: part.survival(t))
+        return self._sum(lambda part: part._survival(t))
 
     def _cdf(self, t: FloatArray) -> FloatArray:
-        return self._sum(lambda part: part.cdf(t))
+        return self._sum(lambda part: part._cdf(t))
 
     def _density(self, t: FloatArray) -> FloatArray:
-        return self._sum(lambda part: np.asarray(part.density(t)))
+        return self._sum(lambda part: part._density(t))
 
     def _lower(self, order: float, t: FloatArray) -> FloatArray:
-        return self._sum(lambda part: part.partial_moment(order, t))
+        return self._sum(lambda part: part._lower(order, t))
 
     def _upper(self, order: float, t: FloatArray) -> FloatArray:
         return self._sum(lambda part: part.tail_moment(order, t))
@@ -79,7 +79,7 @@ class MixtureDistribution(Distribution):
         return self._sum(lambda part: part.excess(t))
 
     def _laplace(self, s: FloatArray) -> FloatArray:
-        return self._sum(lambda part: part.laplace(s))
+        return self._sum(lambda part: part._laplace(s))
 
 
 def _merged(pairs: Sequence[tuple[float, Distribution]]) -> Atoms:

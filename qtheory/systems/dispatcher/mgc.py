@@ -109,14 +109,13 @@ class _Designs:
             group_waits(offered, group=group, servers=counts[:, group]) if offered.rates[group] > 0.0 else None
             for group in (0, 1)
         ]
-        self._ratio = np.ones(len(servers))
-        if kills == "dispersed":
-            self._ratio = work_dispersion_ratio(offered, servers0=counts[:, 0], servers1=counts[:, 1])
+        ratio = work_dispersion_ratio(offered, servers0=counts[:, 0], servers1=counts[:, 1])
+        self._ratio = ratio if kills == "dispersed" else np.ones(len(servers))
         self._means = [np.zeros(len(servers)), np.zeros(len(servers))]
         for group, waits in enumerate(self._waits):
             if waits is not None:
                 self._means[group] = waits.mean * (self._ratio if group == 1 else 1.0)
-        self._errors = relative_errors(offered, waits=self._waits, ratio=self._ratio, kills=kills)
+        self._errors = relative_errors(offered, waits=self._waits, ratio=ratio, kills=kills)
 
     def mean_responses(self) -> dict[str, FloatArray]:
         """By class."""
