@@ -46,8 +46,8 @@ def aged_service(service: Distribution, *, limit: float, order: int) -> AgedServ
     >>> from qtheory.laws import distribution
     >>> from qtheory.models import Exponential
     >>> aged = aged_service(distribution(Exponential(mean=1.0)), limit=2.0, order=5)
-    >>> round(aged.law.mean, 6) == round(1 - np.exp(-2.0), 6)
-    True
+    >>> round(aged.law.mean, 6)  # 1 - exp(-2)
+    0.864665
     """
     nodes, matrix = radau(order)
     alive = np.asarray(service.survival(limit * (1.0 - nodes)), dtype=np.float64)
