@@ -34,6 +34,8 @@ SIMULATED_LOADS = (0.7, 0.9)
 SMALL = 0.1
 _FALSE_ALARM = 1e-6
 _POWER = 0.9
+#: Jobs of each simulated point.
+JOBS = 8_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,7 @@ def study(
     simulated_loads: Sequence[float] = SIMULATED_LOADS,
     simulated_queues: Sequence[int] = (2, 10),
     simulated_points: int = 5,
-    jobs: int = 8_000_000,
+    jobs: int = JOBS,
     replications: int = 32,
     seed: int = 1,
     threads: int | None = None,

@@ -10,7 +10,7 @@ from qtheory.models import Donor, InvalidModel
 from validation.commands import shared
 
 if TYPE_CHECKING:
-    from validation.donor_design import DonorSearch
+    from validation.donor_design import DonorSearch, Objective
 
 OBJECTIVES = ("mean", "worst-ratio")
 
@@ -29,7 +29,7 @@ def find(model: Donor, *, policy: str, loads: str, objective: str, progress: Cal
     if not factors:
         return optimise(model, policy=family, progress=progress)
     models = [model.replace(arrival_rates=tuple(factor * rate for rate in model.arrival_rates)) for factor in factors]
-    chosen = "mean" if objective == "mean" else "worst-ratio"
+    chosen: Objective = "mean" if objective == "mean" else "worst-ratio"
     return optimise_over(models, policy=family, objective=chosen, progress=progress)
 
 

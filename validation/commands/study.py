@@ -35,7 +35,7 @@ def study(
 
     if out is not None:
         report.check_folder(out)
-    found = partial_choice.study(choices=choices, seed=seed, **({"jobs": jobs} if jobs else {}))
+    found = partial_choice.study(choices=choices, seed=seed, jobs=jobs or partial_choice.JOBS)
     data = shared.envelope("study", study=name, status="ok", **found.to_dict())
     if out is not None:
         data["report"] = str(report.write(out, study=found, data=data))
