@@ -178,6 +178,17 @@ def _drawn(rules: Rules, counts: Ints, places: Ints, lists: Ints, start: int, en
 
 
 @helper
+def _contended(rules: Rules, counts: Ints, places: Ints, lists: Ints, start: int, end: int) -> bool:
+    """Whether more than one of a server's places is ready."""
+    ready = 0
+    for o in range(start, end):
+        k = lists[o]
+        if _ready(rules, counts, places, lists, k):
+            ready += 1
+    return ready > 1
+
+
+@helper
 def _merit(rules: Rules, counts: Ints, places: Ints, lists: Ints, carrying: Ints, k: int) -> int:
     """By how much a server prefers place `k`."""
     merit: int = counts[k]
@@ -312,7 +323,7 @@ def advance(
             if rules.sharing == RANDOM:
                 k = _drawn(rules, counts, places, lists, start, end, choices)
             else:
-                if rules.sharing == DOMINANT and end - start > 1:
+                if rules.sharing == DOMINANT and _contended(rules, counts, places, lists, start, end):
                     dominant(weights, counts, carrying)
                 k = _preferred(rules, counts, places, lists, carrying, start, end, choices)
             if k == NOBODY:

@@ -20,8 +20,8 @@ from qsim.streams import stream
 from qtheory.models.errors import InvalidModel
 from qtheory.models.network import Network, routes_of
 
-#: The second run, from a large start, ends after 1/2^2 of the first.
-_SECOND = 2
+#: The second run, from a large start, ends after 1/2^1 of the first.
+_SECOND = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class NetworkSimulator:
             return np.zeros(3)
         end, half = whole >> _SECOND, whole >> (_SECOND + 1)
         size = len(self.where.places)
-        each = math.ceil(math.sqrt(max(end, 1)) / size)
+        each = math.ceil(math.sqrt(max(whole, 1)) / size)
         second = _Run(self, start=(each,) * size, seed=seed, replication=replication)
         second.advance(half)
         middle = second.mark()

@@ -33,7 +33,8 @@ def samples(
 ) -> dict[Key, Sample]:
     """Every measure; the time spent and waited per job by Little's law within the window.
 
-    Class and whole network: jobs present over arrivals; server: over departures from it.
+    Class and whole network: jobs present over arrivals; server: over departures from it, the time of one visit.
+    Servers that no job visits have no measures.
     """
     ticks = np.array([tally.ticks for tally in tallies])
     area = np.stack([tally.area for tally in tallies])
@@ -48,9 +49,6 @@ def samples(
     whole = np.ones(len(class_of), bool)
     scopes = [("all", whole, came.sum(axis=1), left.sum(axis=1))]
     scopes += [(c.name, class_of == i, came[:, i], left[:, i]) for i, c in enumerate(model.classes)]
-    for n, name in enumerate(model.servers):
-        departures = moves[:, server_of == n].sum(axis=1)
-        scopes.append((name, server_of == n, departures, departures))
     found: dict[str, dict[Key, Sample]] = {}
 
     def put(measure: str, scope: str, values: Array, weights: Array) -> None:
@@ -61,14 +59,20 @@ def samples(
 
     for scope, here, jobs, departures in scopes:
         present = area[:, here].sum(axis=1)
-        waiting = np.maximum(present - served[:, here].sum(axis=1), 0.0)
+        waiting = present - served[:, here].sum(axis=1)
         put("mean_response", scope, present / tick_rate, jobs)
         put("mean_wait", scope, waiting / tick_rate, jobs)
         put("mean_number", scope, present, ticks)
         put("mean_queue", scope, waiting, ticks)
         put("throughput", scope, departures * tick_rate, ticks)
     for n, name in enumerate(model.servers):
-        put("utilisation", name, ended[:, n], ticked[:, n])
+        departures = moves[:, server_of == n].sum(axis=1)
+        if departures.sum() > 0:
+            present = area[:, server_of == n].sum(axis=1)
+            put("mean_response", name, present / tick_rate, departures)
+            put("mean_number", name, present, ticks)
+            put("utilisation", name, ended[:, n], ticked[:, n])
+            put("throughput", name, departures * tick_rate, ticks)
     put("utilisation", "all", (ended / rates).sum(axis=1) * (tick_rate / len(rates)), ticks)
     order = ("mean_response", "mean_wait", "mean_number", "mean_queue", "utilisation", "throughput")
     return {key: sample for measure in order for key, sample in found.get(measure, {}).items()}

@@ -24,9 +24,9 @@ WINDOWS = 5
 #: Each of the tests behind a verdict errs with this probability at the border of its hypothesis.
 LEVEL = 1e-3
 #: A verdict needs so many replications, and in each so many arrivals and so many mean transit times.
-REPLICATIONS, ARRIVALS, TRANSITS = 8, 2000, 100.0
+REPLICATIONS, ARRIVALS, TRANSITS = 8, 5000, 100.0
 
-_STABLE, _LEAST_CRITICAL, _CRITICAL, _MOST_CRITICAL = 0.25, 0.2, 0.5, 0.85
+_STABLE, _LEAST_CRITICAL, _CRITICAL, _MOST_CRITICAL = 0.35, 0.2, 0.5, 0.85
 #: Share of a large start that a stable network may still hold, and a network that is not must.
 _FORGOTTEN, _REMEMBERED = 0.1, 0.02
 
@@ -71,7 +71,7 @@ def judge(growth: Growth, *, long_enough: bool) -> Stability:
     """The verdict.
 
     `unstable` if the exponent is significantly above 1/2 and the slope above 0, and the start is not forgotten;
-    `stable` if the exponent is significantly below 1/4 and the start significantly forgotten;
+    `stable` if the exponent is significantly below .35 and the start significantly forgotten;
     `critical` if the exponent is significantly above .2 and below .85 and the start is not forgotten;
     `undecided` else, and for runs that are too short. Each test errs with probability 1e-3 at its border.
     """

@@ -23,8 +23,9 @@ def check_times(at: Sequence[float]) -> None:
 def measures(model: Network, where: Places, *, number: Array, departures: Array, error: float = 0.0) -> Table[Value]:
     """All measures from the mean number of jobs and the departure rate of each place.
 
-    `error` bounds what a truncation takes from any mean number of jobs.  Response and waiting times follow by
-    Little's law, waiting being the time that a job is not in service.
+    `error` bounds what a truncation takes from any mean number of jobs. Response and waiting times follow by Little's
+    law, waiting being the time that a job is not in service; a server's response time is that of one visit. Servers
+    that no job visits have no measures.
     """
     klass, server = where.klass, where.server
     arrivals = where.expansion.arrival_rates
@@ -32,18 +33,23 @@ def measures(model: Network, where: Places, *, number: Array, departures: Array,
     rows: dict[Key, Value] = {}
     scopes = [("all", np.ones(where.size, bool), float(arrivals.sum()))]
     scopes += [(c.name, klass == i, float(arrivals[i])) for i, c in enumerate(model.classes)]
-    scopes += [(name, server == n, float(departures[server == n].sum())) for n, name in enumerate(model.servers)]
     for scope, here, rate in scopes:
-        jobs, working = float(number[here].sum()), float(busy[here].sum())
-        waiting = max(jobs - working, 0.0)
+        jobs = float(number[here].sum())
+        waiting = max(jobs - float(busy[here].sum()), 0.0)
+        rows["mean_response", scope] = Value(value=jobs / rate, error=_ratio_error(jobs, rate, error))
+        rows["mean_wait", scope] = Value(value=waiting / rate, error=_ratio_error(waiting, rate, error))
         rows["mean_number", scope] = Value(value=jobs, error=error)
         rows["mean_queue", scope] = Value(value=waiting, error=error)
         rows["throughput", scope] = Value(value=rate, error=min(error, rate))
-        if rate > 0:
-            rows["mean_response", scope] = Value(value=jobs / rate, error=_ratio_error(jobs, rate, error))
-            rows["mean_wait", scope] = Value(value=waiting / rate, error=_ratio_error(waiting, rate, error))
     for n, name in enumerate(model.servers):
-        rows["utilisation", name] = Value(value=float(busy[server == n].sum()), error=min(error, 1.0))
+        here = server == n
+        rate = float(departures[here].sum())
+        if rate > 0:
+            jobs = float(number[here].sum())
+            rows["mean_response", name] = Value(value=jobs / rate, error=_ratio_error(jobs, rate, error))
+            rows["mean_number", name] = Value(value=jobs, error=error)
+            rows["utilisation", name] = Value(value=float(busy[here].sum()), error=min(error, 1.0))
+            rows["throughput", name] = Value(value=rate, error=min(error, rate))
     share = float(busy.sum()) / len(model.servers)
     rows["utilisation", "all"] = Value(value=share, error=min(error, 1.0))
     order = ("mean_response", "mean_wait", "mean_number", "mean_queue", "utilisation", "throughput")

@@ -75,6 +75,8 @@ def _settled(model: Network) -> Table[Value]:
         shares = [visits[n, expansion.of_class(c)] for c in range(len(model.classes))]
         if all(share.min() == share.max() for share in shares):
             flow = float(np.dot([share[0] for share in shares], expansion.arrival_rates))
+            if flow == 0:
+                continue
             rows["utilisation", name] = Value(value=flow / model.servers[name])
             rows["throughput", name] = Value(value=flow)
     rows["throughput", "all"] = Value(value=float(expansion.arrival_rates.sum()))

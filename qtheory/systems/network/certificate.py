@@ -156,6 +156,9 @@ def worst_regime(
     """
     weights = function.weights[i]
     acting = i if acting is None else acting
+    cone = np.vstack([np.unique(weights - function.weights, axis=0), function.weights[acting] - weights])
+    if not _possible(cone, [], size=expansion.size):
+        return None
     outcomes = [*_arrivals(model, expansion), *_services(model, expansion, function.members[acting])]
     menus: dict[tuple[str, int], list[tuple[float, _Outcome]]] = {}
     for outcome in outcomes:
@@ -164,7 +167,6 @@ def worst_regime(
     # Those whose choice matters most come first; the best that the rest can add bounds the search.
     ordered.sort(key=lambda menu: menu[-1][0] - menu[0][0])
     rest = np.append(np.cumsum([menu[0][0] for menu in reversed(ordered)])[::-1], 0.0)
-    cone = np.vstack([np.unique(weights - function.weights, axis=0), function.weights[acting] - weights])
     best: list[_Outcome] | None = None
     stack: list[tuple[float, list[_Outcome]]] = [(0.0, [])]
     while stack:
@@ -278,8 +280,14 @@ def _possible(cone: Array, chosen: list[_Outcome], *, size: int) -> bool:
         return False
     a = np.vstack([cone, *(row for outcome in chosen for row in outcome.rows)])[:, free]
     a = a[(a < 0).any(axis=1)]
-    system = np.block([[a, -np.eye(len(a))], [np.ones((1, a.shape[1])), np.zeros((1, len(a)))]])
-    _, residual = nnls(system, np.append(np.zeros(len(a)), 1.0))
+    rows, columns = a.shape
+    system = np.zeros((rows + 1, columns + rows))
+    system[:rows, :columns] = a
+    system[:rows, columns:].flat[:: rows + 1] = -1.0
+    system[rows, :columns] = 1.0
+    right = np.zeros(rows + 1)
+    right[rows] = 1.0
+    _, residual = nnls(system, right)
     return bool(residual < _TOLERANCE)
 
 

@@ -37,6 +37,8 @@ MOST_STATES = 1_000_000
 PRECISION = 1e-7
 _LOWEST_TOP = 8
 _SWEEPS = 5_000
+#: Changes below this are round-off and fall no more.
+_ROUNDING = 1e-14
 #: Share of the wanted error that the sweeps may leave over.
 _LEFT = 0.05
 
@@ -182,6 +184,8 @@ def _still_to_come(changes: list[float]) -> float:
     """What the changes to come add up to: they fall by a constant factor in the end, a geometric series."""
     if len(changes) < 8:
         return math.inf
+    if changes[-1] < _ROUNDING:
+        return 100 * _ROUNDING
     factor = max(later / sooner if sooner > 0 else 0.0 for sooner, later in pairwise(changes[-6:]))
     return changes[-1] * factor / (1 - factor) if factor < 1 else math.inf
 
