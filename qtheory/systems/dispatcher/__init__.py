@@ -1,0 +1,1 @@
+"""The dispatcher: what reaches its groups, and one method a file."""

@@ -1,4 +1,23 @@
-"""How far the approximations are off: errors that cover the truth 19 times in 20."""
+"""How far the approximations are off: errors that cover the truth 19 times in 20.
+
+The relative error of a group's mean wait is a sum of terms, each the size of one thing that the approximation leaves
+out, weighted to cover 95 % of 300 random systems simulated with 6e6 to 2e7 jobs each (group sizes 1 to 60, loads .3
+to .95, thirteen families of service laws with scv 0 to 10, six of arrivals with scv 0 to 4, half of them Poisson;
+limits at the 40 to 97 % quantile; killed jobs up to all of Group 1's work).  Counted as covered is a truth within
+the error plus the simulation's own 95 % half-width.
+
+Checked on 150 further systems of the same kind (the last 60 used for nothing but this check: 96 % of 233 mean
+responses, 97 % of 295 mean waits, 96 % of 233 p95 responses, 98 % of 317 wait probabilities) and on 24 recorded
+systems with truths to .1 % (98 % of 95 mean responses, 99 % of 71 mean waits, 98 % of 95 p95 responses).  What is
+claimed is 7 times what would be needed at the median of those 24 for E[R], 1.5 times for the wait of Group 0 and 5
+times for that of Group 1 under Poisson arrivals; 19 in 20 of a bell curve would take 2.9 times.
+
+Actual errors there, max / median in %, E[R] over all jobs, Group 0's and Group 1's mean wait:
+mgc 2.9 / .12, 7.7 / .56, 15 / .78 for 15 systems of Poisson and 2.2 / .71, 7.7 / .36, 22 / 4.2 for 9 of other
+renewal arrivals; with kills as a Poisson stream 5.2 / .55 and 3.0 / 1.2 in E[R]; mmc 38 / 5.4 and 62 / 11 in E[R].
+Weakest: Group 1 with few servers' kills as most of its work and a low load (its wait is then far smaller than
+claimed, and so is its share of E[R]); Group 0 of one server with lattice-like arrivals; infinite third moments.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +35,8 @@ from qtheory.systems.dispatcher.waits import Waits
 FloatArray = NDArray[np.float64]
 #: Relative round-off of quadratures and transforms in waits that are exact in principle.
 _NUMERICAL = 1e-7
+#: What the two-moment law of the wait adds to the relative error of its quantiles.
+_SHAPE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +88,6 @@ def _pure(traffic: Traffic, waits: Waits, *, group: int) -> Errors:
     )
 
 
-_SHAPE = 0.05
-
-
 def _with_kills(traffic: Traffic, waits: Waits, *, first: Waits, ratio: FloatArray, kills: str) -> Errors:
     """Group 1 where killed jobs join it."""
     service = traffic.occupations[1]
@@ -79,7 +97,12 @@ def _with_kills(traffic: Traffic, waits: Waits, *, first: Waits, ratio: FloatArr
     far = many * 1.6 * idle * _far_share(service, waits)
     if traffic.poisson:
         seen = traffic.killed_load_share * idle * first.load
-        mean = 0.6 * less * idle + 0.018 * idle * np.log(waits.servers) + seen * (0.1 + 0.84 / np.sqrt(first.servers))
+        mean = (
+            0.005
+            + 0.9 * less * idle
+            + 0.025 * idle * np.log(waits.servers)
+            + seen * (0.1 + 0.84 / np.sqrt(first.servers))
+        )
         mean = mean + many * 0.0065 * idle * max(scv - 0.5, 0.0)
     else:
         mean = 0.03 + 1.2 * less * idle + 0.13 * idle * np.log(waits.servers)
