@@ -22,7 +22,7 @@ SCOPES = ("all", "flexible", "dedicated")
 _CHANCES = ("wait_probability", "tail_response")
 
 #: A p-quantile may be off by this times the error of the mean and log(1 / (1 - p)), but at least once the error.
-_QUANTILE = 1.5
+_QUANTILE = 2.0
 #: A probability may be off by this times the relative error of the mean response.
 _CHANCE = 2.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from qtheory.models.errors import InvalidModel
 from qtheory.queues.linear import Array
 from qtheory.systems.flexible.fixed_point import check
 from qtheory.systems.flexible.level_reduction import (
@@ -46,6 +47,10 @@ def bracket(*, load: float, fraction: float, weights: Array, tolerance: float = 
     (1.352003472, 1.352003472)
     """
     check(load=load, fraction=fraction, choices=2)
+    if not tolerance > 0.0:
+        raise InvalidModel(field="tolerance", rule="must be positive", value=tolerance)
+    if states < 1:
+        raise InvalidModel(field="states", rule="must be at least 1", value=states)
     queues = len(weights)
     arrivals = tuple(float(load * (1.0 - fraction + queues * fraction * weight)) for weight in weights)
     largest = _largest_spread(queues, states)
