@@ -17,8 +17,8 @@ from qtheory.queues.map import ArrivalProcess, poisson, renewal
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution, Value
 from qtheory.systems.dispatcher.delay import Delay
-from qtheory.systems.dispatcher.exact_queues import Settled, killed_waits, settled_ages
-from qtheory.systems.dispatcher.group_queues import Wait, many_server_wait
+from qtheory.systems.dispatcher.exact_queues import Group1, Settled, killed_waits, settled_ages
+from qtheory.systems.dispatcher.exact_waits import QueueWait, one_type
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
 from qtheory.systems.dispatcher.phase_laws import exact_phases
@@ -65,15 +65,16 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     apart: dict[str, Delay] = {}
     first = second = None
     if offered.killed_rate > 0.0:
+        assert laws.service0 is not None
+        group1 = Group1.affordable(offered, residual_of=laws.service0, service1=laws.service1, servers=model.servers[1])
         ages = settled_ages(offered, arrivals=laws.arrivals, short_fraction=model.short_fraction, servers=model.servers)
         first = _delay(ages.wait)
-        assert laws.service0 is not None
-        queue = killed_waits(offered, ages=ages, residual_of=laws.service0, service1=laws.service1)
-        names = ["killed", "long"][: len(queue.waits)]
-        apart = {name: _delay(wait) for name, wait in zip(names, queue.waits, strict=True)}
-        rates = [offered.killed_rate, offered.long_rate]
-        second = _mixed([(rate, wait) for rate, wait in zip(rates, queue.waits, strict=False)])
-        details = {"nodes": ages.order, "functions": queue.functions, "states": ages.states}
+        waits = killed_waits(group1, ages=ages)
+        apart = {name: _delay(wait) for name, wait in zip(("killed", "long"), waits, strict=False)}
+        rates = (offered.killed_rate, offered.long_rate)
+        second = _mixed(list(zip(rates, waits, strict=False)))
+        states = ages.fine.chain.generator.order
+        details = {"nodes": ages.order, "functions": group1.fine, "states": states}
     else:
         if laws.service0 is not None:
             first = _plain(offered, laws, group=0, servers=model.servers[0])
@@ -104,7 +105,7 @@ def _plain(offered: Traffic, laws: Laws, *, group: int, servers: int) -> Delay:
     assert service is not None
     share = offered.rates[group] / offered.rate
     arrivals = laws.arrivals if share == 1.0 else laws.arrivals.thinned(keep=share)
-    wait = many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=servers, where=f"group{group}")
+    wait = one_type(arrivals=arrivals, service=service, servers=servers, where=f"group{group}")
     exponential = offered.poisson and is_exponential(offered.occupations[group])
     delay = _delay(Settled(wait=wait, mean_error=_ROUNDING * wait.mean, probability_error=_ROUNDING))
     return replace(delay, shape_error=0.0) if exponential else delay
@@ -126,7 +127,7 @@ def _mixed(parts: Sequence[tuple[float, Settled]]) -> Delay:
     total = sum(rate for rate, _ in parts)
     return _delay(
         Settled(
-            wait=Wait.mixed([(rate, part.wait) for rate, part in parts]),
+            wait=QueueWait.mixed([(rate, part.wait) for rate, part in parts]),
             mean_error=sum(rate * part.mean_error for rate, part in parts) / total,
             probability_error=sum(rate * part.probability_error for rate, part in parts) / total,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NoReturn
 
 from qtheory.models import InvalidModel, NotConverged
 from qtheory.queues.fitting import rational
@@ -15,18 +16,19 @@ from qtheory.queues.phase_type import PhaseType
 from qtheory.systems.dispatcher.ages import AgedService, aged_service, constant_time
 from qtheory.systems.dispatcher.exact_chain import marked_chain
 from qtheory.systems.dispatcher.exact_projection import Projection
-from qtheory.systems.dispatcher.group_queues import Wait, many_server_wait, typed_waits
+from qtheory.systems.dispatcher.exact_waits import QueueWait, by_type, one_type
 from qtheory.systems.dispatcher.loads import Traffic
 from qtheory.systems.dispatcher.phase_laws import remaining
 
 #: Most states a level of Group 0, most of its chain, and most up states of the typed queue.
-LEVEL_BUDGET, CHAIN_BUDGET, QUEUE_BUDGET = 400, 60_000, 900
+LEVEL_BUDGET, CHAIN_BUDGET, QUEUE_BUDGET = 300, 40_000, 700
 #: Nodes on the age: the first to try, the most, and the relative change in the wait at which more are not needed.
-_FEWEST_NODES, _MOST_NODES, _SETTLED = 4, 12, 1e-6
+_FEWEST_NODES, _MOST_NODES, _SETTLED = 4, 12, 1e-5
 #: Relative error of the mean occupation above which a number of nodes is not even tried.
 _LOAD_GAP = 1e-4
-#: Functions that carry the coupling: in the coarse and in the fine projection.
-_COARSE, _FINE = (8, 12), (12, 18)
+#: Functions that carry the coupling, with one and with two streams from one process: the coarse projection, and the
+#: least and the most of the fine one.
+_COARSE, _LEAST, _MOST = (8, 12), (12, 18), (24, 30)
 _CUT = 1e-10
 #: Relative rounding, and the change at a step beyond which the answer has not settled at all.
 _ROUNDING, _MOST_CHANGE = 1e-8, 0.5
@@ -37,7 +39,7 @@ _ADVICE = "use method phase-type"
 class Settled:
     """A wait, with the errors of its mean and of the probability that it is positive."""
 
-    wait: Wait
+    wait: QueueWait
     mean_error: float
     probability_error: float
 
@@ -50,51 +52,36 @@ class Ages:
     coarse: Projection
     fine: Projection
     order: int
-    states: int
-    servers: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class KilledWaits:
-    """Waits in Queue 1 of the killed and, where there are any, of the long jobs."""
-
-    waits: tuple[Settled, ...]
-    functions: int
 
 
 def settled_ages(
-    traffic: Traffic, *, arrivals: ArrivalProcess, short_fraction: float, servers: tuple[int, int]
+    traffic: Traffic,
+    *,
+    arrivals: ArrivalProcess,
+    short_fraction: float,
+    servers: tuple[int, int],
 ) -> Ages:
     """Group 0 with as many nodes on the age as settle its wait, or as the budget allows."""
     n0 = servers[0]
     own = arrivals if short_fraction == 1.0 else arrivals.thinned(keep=short_fraction)
-
-    def affordable(order: int) -> bool:
-        return arrivals.order * size(servers=n0, phases=order) <= LEVEL_BUDGET
-
-    if not affordable(_FEWEST_NODES):
-        _refuse("Group 0", LEVEL_BUDGET, arrivals.order * size(servers=n0, phases=_FEWEST_NODES))
     services: list[AgedService] = []
-    waits: list[Wait] = []
-    gap, order = math.inf, 0
-    for order in range(_FEWEST_NODES - 1, _MOST_NODES + 1):
-        if not affordable(order):
-            break
+    waits: list[QueueWait] = []
+    gap, order = math.inf, _FEWEST_NODES - 1
+    while order <= _MOST_NODES and arrivals.order * size(servers=n0, phases=order) <= LEVEL_BUDGET:
         service = aged_service(traffic.service0, limit=traffic.time_limit, order=order)
         gap = abs(service.law.mean / traffic.occupation0.mean - 1.0)
-        if gap > _LOAD_GAP:
-            continue
-        services.append(service)
-        waits.append(many_server_wait(arrivals=own, service=services[-1].law, servers=n0, depth=n0, where="group0"))
-        if len(waits) > 2 and abs(waits[-1].mean - waits[-2].mean) <= _SETTLED * waits[-1].mean:
+        if gap <= _LOAD_GAP:
+            services.append(service)
+            waits.append(one_type(arrivals=own, service=service.law, servers=n0, where="group0"))
+        if len(waits) > 1 and abs(waits[-1].mean - waits[-2].mean) <= _SETTLED * waits[-1].mean:
             break
-    if len(services) < 2:
-        raise NotConverged(where="group0", residual=gap, iterations=order, advice=_ADVICE)
-    queue = map_ph_c(arrivals=own, service=services[-1].law, servers=n0, depth=n0, where="group0")
-    highest = n0 + 2
-    while queue.levels.tail(highest) > _CUT:
-        highest += max(highest // 16, 4)
+        order += 1
+    if len(waits) < 2 and order > _MOST_NODES:
+        raise NotConverged(where="group0", residual=gap, iterations=order - 1, advice=_ADVICE)
+    if len(waits) < 2:
+        _refuse("Group 0", LEVEL_BUDGET, arrivals.order * size(servers=n0, phases=order))
     projections = []
+    highest = _highest(own, service=services[-1].law, servers=n0)
     for service in services[-2:]:
         states = (highest + 1) * arrivals.order * size(servers=n0, phases=service.law.order)
         if states > CHAIN_BUDGET:
@@ -113,54 +100,96 @@ def settled_ages(
         coarse=projections[0],
         fine=projections[1],
         order=services[-1].law.order,
-        states=projections[1].chain.generator.order,
-        servers=servers[1],
     )
 
 
-def killed_waits(traffic: Traffic, *, ages: Ages, residual_of: PhaseType, service1: PhaseType | None) -> KilledWaits:
-    """Group 1: the finest affordable answer on each axis, the axes combined as factors on a plain one."""
-    split = len(ages.fine.chain.marks) > 1
-    coarse, fine = (orders[split] for orders in (_COARSE, _FINE))
-    most = QUEUE_BUDGET // coarse
-    laws = [
-        law
-        for law in _killed_laws(traffic, residual_of)
-        if size(servers=ages.servers, phases=law.order + (service1.order if service1 else 0)) <= most
-    ]
-    if len(laws) < 2:
-        phases = 3 + (service1.order if service1 else 0)
-        _refuse("Group 1", QUEUE_BUDGET, coarse * size(servers=ages.servers, phases=phases))
+def _highest(arrivals: ArrivalProcess, *, service: PhaseType, servers: int) -> int:
+    """A number of jobs in Group 0 that is as good as never passed."""
+    levels = map_ph_c(arrivals=arrivals, service=service, servers=servers, depth=servers, where="group0").levels
+    highest = servers + 2
+    while levels.tail(highest) > _CUT:
+        highest += max(highest // 16, 4)
+    return highest
 
-    def waits(projection: Projection, functions: int, law: PhaseType) -> list[Wait]:
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Group1:
+    """What Group 1 is made of: `laws` of killed jobs, plainest first, the law of long jobs, and the orders to use.
+
+    `split` tells whether kills and long jobs come from one process; `coarse` to `fine` are numbers of functions.
+    """
+
+    laws: tuple[PhaseType, ...]
+    long: PhaseType | None
+    long_rate: float
+    servers: int
+    split: bool
+    coarse: int
+    fine: int
+
+    @classmethod
+    def affordable(
+        cls, traffic: Traffic, *, residual_of: PhaseType, service1: PhaseType | None, servers: int
+    ) -> Group1:
+        """The richest within the budget.  Raises `InvalidModel` where the plainest is beyond it."""
+        split = service1 is not None and not traffic.poisson
+        others = service1.order if service1 else 0
+        coarse, least = _COARSE[split], _LEAST[split]
+        found = _killed_laws(traffic, residual_of)
+        states = [size(servers=servers, phases=law.order + others) for law in found]
+        if least * states[1] > QUEUE_BUDGET:
+            _refuse("Group 1", QUEUE_BUDGET, least * states[1])
+        return cls(
+            laws=tuple(law for law, count in zip(found, states, strict=True) if coarse * count <= QUEUE_BUDGET),
+            long=service1,
+            long_rate=traffic.long_rate,
+            servers=servers,
+            split=split,
+            coarse=coarse,
+            fine=min(QUEUE_BUDGET // states[1], _MOST[split]),
+        )
+
+    def waits(self, projection: Projection, *, functions: int, law: PhaseType) -> tuple[QueueWait, ...]:
+        """Of the killed and of the long jobs."""
         process = projection.arrivals(functions)
-        if service1 is not None and not split:
-            process = superposition(process, poisson(rate=traffic.long_rate))
-        services = [law] if service1 is None else [law, service1]
-        return typed_waits(
-            arrivals=process, services=services, servers=ages.servers, depth=ages.servers, where="group1"
-        )
+        if self.long is None:
+            return by_type(arrivals=process, services=[law], servers=self.servers, where="group1")
+        if not self.split:
+            process = superposition(process, poisson(rate=self.long_rate))
+        return by_type(arrivals=process, services=[law, self.long], servers=self.servers, where="group1")
 
-    plain = waits(ages.fine, coarse, laws[0])
-    richest = waits(ages.fine, coarse, laws[-1])
-    richer = waits(ages.fine, coarse, laws[-2]) if len(laws) > 2 else plain
-    finer = waits(ages.fine, fine, laws[0])
-    coarser = waits(ages.coarse, coarse, laws[0])
+
+def killed_waits(group1: Group1, *, ages: Ages) -> tuple[Settled, ...]:
+    """Waits in Queue 1 of killed and, where there are any, of long jobs: the axes combined as factors.
+
+    The wait with the richest law of killed jobs and a coarse projection, times what a fine projection changes with a
+    plainer law. Errors: the last change on each axis, and what the factor owes to the law it was taken with.
+    """
+    laws, coarse, fine = group1.laws, group1.coarse, group1.fine
+    chosen = (laws[0], laws[1], *laws[2:][-2:])
+    by_law = [group1.waits(ages.fine, functions=coarse, law=law) for law in chosen]
+    nearer, finest = (
+        group1.waits(ages.fine, functions=functions, law=laws[0]) for functions in ((coarse + fine) // 2, fine)
+    )
+    also = group1.waits(ages.fine, functions=fine, law=laws[1])
+    fewer_nodes = group1.waits(ages.coarse, functions=coarse, law=laws[0])
     found = []
-    for kind, base in enumerate(plain):
-        steps = ((richest[kind], richer[kind]), (finer[kind], base), (base, coarser[kind]))
-        error = sum(abs(math.log(new.mean / old.mean)) for new, old in steps)
-        if not error <= _MOST_CHANGE:
-            raise NotConverged(where="group1", residual=error, iterations=len(laws), advice=_ADVICE)
-        wait = richest[kind].times(finer[kind].mean / base.mean)
-        found.append(
-            Settled(
-                wait=wait,
-                mean_error=wait.mean * (error + _ROUNDING),
-                probability_error=sum(abs(new.probability - old.probability) for new, old in steps) + _ROUNDING,
-            )
+    for kind, best in enumerate(by_law[-1]):
+        steps = (
+            (best, by_law[-2][kind]),
+            (finest[kind], nearer[kind]),
+            (by_law[0][kind], fewer_nodes[kind]),
         )
-    return KilledWaits(waits=tuple(found), functions=fine)
+        factors = [fined[kind].mean / base[kind].mean for fined, base in ((finest, by_law[0]), (also, by_law[1]))]
+        error = sum(abs(math.log(new.mean / old.mean)) for new, old in steps)
+        error += abs(math.log(factors[1] / factors[0])) + _ROUNDING
+        if not error <= _MOST_CHANGE:
+            raise NotConverged(where="group1", residual=error, iterations=fine, advice=_ADVICE)
+        probability_error = sum(abs(new.probability - old.probability) for new, old in steps)
+        probability_error += abs(also[kind].probability - by_law[1][kind].probability) + _ROUNDING
+        wait = best.times(factors[1])
+        found.append(Settled(wait=wait, mean_error=wait.mean * error, probability_error=probability_error))
+    return tuple(found)
 
 
 def _killed_laws(traffic: Traffic, residual_of: PhaseType) -> list[PhaseType]:
@@ -179,6 +208,6 @@ def _killed_laws(traffic: Traffic, residual_of: PhaseType) -> list[PhaseType]:
     return laws
 
 
-def _refuse(what: str, budget: int, states: int) -> None:
+def _refuse(what: str, budget: int, states: int) -> NoReturn:
     rule = f"method exact takes up to {budget} states for {what}: use fewer servers or phases, or method phase-type"
     raise InvalidModel(field="servers", rule=rule, value=states)
