@@ -47,6 +47,7 @@ class TypedQueue:
     idle : probabilities of levels 0 .. c-1, by arrival phase x phases of the busy servers.
     rise : K; while all servers work the age has density start e^(Kx).
     start : flow from level c - 1 into age 0.
+    passage : Psi, the phase law at the end of a fall to the level where a rise began.
     met : for each type, the rate at which its arrivals end a fall, by up state.
     load : offered load per server.
     truncation : relative change in the mean waits when the modes were last deepened; 0 if exact.
@@ -58,6 +59,7 @@ class TypedQueue:
     idle: tuple[Array, ...]
     rise: Array
     start: Array
+    passage: Array
     met: tuple[Array, ...]
     load: float
     truncation: float
@@ -214,6 +216,7 @@ def _solve(
         idle=tuple(idle),
         rise=rise,
         start=start / total,
+        passage=psi,
         met=tuple(met),
         load=load,
         truncation=0.0,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import matrix_balance
@@ -26,6 +27,14 @@ from qtheory.systems.dispatcher.banded import Banded
 _WEAKEST = 1e-9
 #: Departures from a Poisson stream (in the covariance of its counts, per arrival) that are not told from rounding.
 _POISSON = 1e-7
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Reduced:
+    """The reduced process, and by its phase the rate of the first mark weighted by the level it leaves behind."""
+
+    process: ArrivalProcess
+    weighted: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +65,20 @@ class Subspace:
             self._hidden = self._hidden - mark
         self._known: dict[tuple[str, float], tuple[Array, Array]] = {}
 
-    def reduced(self, shifts: Shifts) -> ArrivalProcess:
+    @cached_property
+    def levels(self) -> tuple[float, float]:
+        """Mean and variance of the level that an arrival of the first mark leaves behind."""
+        mark, levels, rate = self._marks[0], self._generator.levels, float(self._rates[0])
+        mean, square = (float(self._stationary @ mark.right(levels**k)) / rate for k in (1, 2))
+        return mean, square - mean**2
+
+    def reduced(self, shifts: Shifts) -> Reduced:
         """The process projected on the vectors of these shifts. Raises `NotConverged` where it is unsound."""
         pairs = [self._vectors("counts", s) for s in shifts.counts]
         pairs += [self._vectors("intervals", s) for s in shifts.intervals]
         v, w = np.concatenate([right for right, _ in pairs], axis=1), np.concatenate([left for _, left in pairs])
-        return _project(self._generator, self._marks, self._stationary, v, w)
+        weighted = self._marks[0].right(self._generator.levels)
+        return _project(self._generator, self._marks, self._stationary, v, w, weighted)
 
     def _vectors(self, kind: str, shift: float) -> tuple[Array, Array]:
         if (kind, shift) not in self._known:
@@ -74,7 +91,7 @@ class Subspace:
         return self._known[kind, shift]
 
 
-def sound_reductions(space: Subspace, ladder: Sequence[Shifts]) -> Iterator[ArrivalProcess]:
+def sound_reductions(space: Subspace, ladder: Sequence[Shifts]) -> Iterator[Reduced]:
     """The reductions along `ladder` that are sound, in its order."""
     for shifts in ladder:
         try:
@@ -83,7 +100,9 @@ def sound_reductions(space: Subspace, ladder: Sequence[Shifts]) -> Iterator[Arri
             continue
 
 
-def _project(generator: Banded, marks: tuple[Banded, ...], theta: Array, v: Array, w: Array) -> ArrivalProcess:
+def _project(
+    generator: Banded, marks: tuple[Banded, ...], theta: Array, v: Array, w: Array, weighted: Array
+) -> Reduced:
     e = np.ones(generator.order)
     v = v - np.outer(e, theta @ v)
     w = w - np.outer(w @ e, theta)
@@ -109,7 +128,7 @@ def _project(generator: Banded, marks: tuple[Banded, ...], theta: Array, v: Arra
     undo[1:, 0] = -1.0
     inside = [change @ block @ undo for block in inside]
     hidden = change @ whole @ undo - np.sum(inside, axis=0)
-    return rational_arrivals(hidden, *inside)
+    return Reduced(process=rational_arrivals(hidden, *inside), weighted=change @ ((w @ weighted) / scales))
 
 
 def _balancing(sizes: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,12 @@ class Banded:
     def places(self) -> tuple[slice, ...]:
         """Where each level stands in a flat vector."""
         edges = np.cumsum([0, *self.sizes])
-        return tuple(slice(int(low), int(high)) for low, high in zip(edges[:-1], edges[1:], strict=True))
+        return tuple(slice(int(low), int(high)) for low, high in pairwise(edges))
+
+    @cached_property
+    def levels(self) -> Array:
+        """The level of each state, counted from the lowest."""
+        return np.repeat(np.arange(len(self.sizes), dtype=np.float64), self.sizes)
 
     @property
     def order(self) -> int:

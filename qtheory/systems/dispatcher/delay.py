@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from qtheory.laws import Distribution, MixtureDistribution, distribution
 from qtheory.models import Deterministic, Exponential, Gamma, Hyperexponential
+from qtheory.systems.dispatcher.wait_law import law_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,7 @@ class Delay:
     probability_error : of `probability`, absolute.
     shape_error : what the two-moment law adds to the relative error of a quantile; 0 where the law is exact.
     note : why the mean is infinite.
+    moments : E[W^k | W > 0] for k = 1 to 5, where they are known; they then make the law.
     """
 
     mean: float
@@ -31,14 +35,22 @@ class Delay:
     probability_error: float
     shape_error: float
     note: str = ""
+    moments: tuple[float, ...] = ()
 
     @cached_property
     def law(self) -> Distribution:
         """The whole law; the mean must be finite."""
         if self.mean == 0.0 or self.probability == 0.0:
             return _ZERO
-        positive = fitted(mean=self.mean / self.probability, scv=self.scv)
-        return MixtureDistribution(weights=[1.0 - self.probability, self.probability], components=[_ZERO, positive])
+        return MixtureDistribution(
+            weights=[1.0 - self.probability, self.probability], components=[_ZERO, self.positive]
+        )
+
+    @cached_property
+    def positive(self) -> Distribution:
+        """The law of a wait that is not 0."""
+        law = law_of(self.moments) if self.moments else None
+        return law or fitted(mean=self.mean / self.probability, scv=self.scv)
 
 
 _ZERO = distribution(Deterministic(value=0.0))
@@ -56,17 +68,45 @@ def fitted(*, mean: float, scv: float) -> Distribution:
     return distribution(Hyperexponential(probabilities=shares, means=means))
 
 
-def both(first: Delay, second: Delay) -> Distribution:
-    """The law of the sum of two independent waits; where both are positive, by its two moments."""
+def both(first: Delay, second: Delay, *, correlation: float = 0.0) -> Distribution:
+    """The law of the sum of two waits.
+
+    They are positive independently of each other.  Where both are, a share of the jobs that makes the `correlation`
+    right has waits that rise and fall together; for the others they are independent and their moments add up.
+    """
     parts: list[tuple[float, Distribution]] = [((1.0 - first.probability) * (1.0 - second.probability), _ZERO)]
     for one, other in ((first, second), (second, first)):
         if one.probability > 0.0:
-            parts.append(
-                (one.probability * (1.0 - other.probability), fitted(mean=one.mean / one.probability, scv=one.scv))
-            )
+            parts.append((one.probability * (1.0 - other.probability), one.positive))
     together = first.probability * second.probability
     if together > 0.0:
-        means = [delay.mean / delay.probability for delay in (first, second)]
-        variance = sum(mean**2 * delay.scv for mean, delay in zip(means, (first, second), strict=True))
-        parts.append((together, fitted(mean=sum(means), scv=variance / sum(means) ** 2)))
+        share = min(correlation * _spread(first) * _spread(second) / math.sqrt(first.scv * second.scv), 1.0)
+        parts.append((together * (1.0 - share), _sum(first, second, _independent)))
+        parts.append((together * share, _sum(first, second, _side_by_side)))
     return MixtureDistribution(weights=[share for share, _ in parts], components=[law for _, law in parts])
+
+
+def _spread(delay: Delay) -> float:
+    """Standard deviation of the wait, zeros included, over the mean of the positive ones, over sqrt P(W > 0)."""
+    return math.sqrt(delay.scv + 1.0 - delay.probability)
+
+
+def _independent(one: Sequence[float], two: Sequence[float], k: int) -> float:
+    return math.fsum(math.comb(k, j) * one[j] * two[k - j] for j in range(k + 1))
+
+
+def _side_by_side(one: Sequence[float], two: Sequence[float], k: int) -> float:
+    return float((one[k] ** (1.0 / k) + two[k] ** (1.0 / k)) ** k)
+
+
+def _sum(first: Delay, second: Delay, moment: Callable[[Sequence[float], Sequence[float], int], float]) -> Distribution:
+    """Two positive waits together, from the moments of the sum."""
+    one, two = ((1.0, *(delay.moments or _two_moments(delay))) for delay in (first, second))
+    sums = [moment(one, two, k) for k in range(1, min(len(one), len(two)))]
+    law = law_of(sums) if len(sums) > 2 else None
+    return law or fitted(mean=sums[0], scv=max(sums[1] / sums[0] ** 2 - 1.0, 0.0))
+
+
+def _two_moments(delay: Delay) -> tuple[float, float]:
+    mean = delay.mean / delay.probability
+    return mean, mean**2 * (1.0 + delay.scv)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -67,11 +68,11 @@ def group0_chain(
     hidden = arrivals.hidden + passing
     low, high = _window(offered=offered, servers=servers, scv=arrivals.interval.scv, service_scv=_scv(start, generator))
 
-    up: list[Array | None] = []
-    local: list[Array | None] = []
-    down: list[Array | None] = []
-    kills: list[Array | None] = []
-    longs: list[Array | None] = []
+    up: list[Any] = []
+    local: list[Any] = []
+    down: list[Any] = []
+    kills: list[Any] = []
+    longs: list[Any] = []
     restart = dense(operators.entries(servers - 1, start))
     for level in range(low, high + 1):
         count = min(level, servers)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import numpy as np
 
 from qtheory.models import NotConverged
-from qtheory.queues.age import typed_queue
-from qtheory.queues.linear import dense, factor
+from qtheory.queues.age import TypedQueue, typed_queue
+from qtheory.queues.linear import Array, Factors, dense, factor
 from qtheory.queues.map import ArrivalProcess, poisson, renewal
 from qtheory.queues.multiserver_ph import map_ph_c
 from qtheory.queues.occupancy import size
@@ -18,74 +21,106 @@ from qtheory.systems.dispatcher.pieces import moment_fit
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """A wait in queue: its mean, the probability that it is positive, and the scv of the positive ones."""
+    """A wait in queue.
 
-    mean: float
+    Attributes
+    ----------
+    probability : P(W > 0).
+    moments : E[W^k | W > 0] for k = 1 to 5; empty where no job waits.
+    """
+
     probability: float
-    scv: float
+    moments: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """E[W]."""
+        return self.probability * self.moments[0] if self.moments else 0.0
+
+    @property
+    def scv(self) -> float:
+        """Squared coefficient of variation of the positive waits."""
+        return self.moments[1] / self.moments[0] ** 2 - 1.0 if self.moments else 1.0
+
+    @property
+    def variance(self) -> float:
+        """Var W, jobs that do not wait included."""
+        return self.probability * self.moments[1] - self.mean**2 if self.moments else 0.0
 
     @classmethod
-    def of(cls, probability: float, mean: float, half_square: float) -> Wait:
-        """From P(W > 0), E[W] and E[W^2] / 2."""
-        if not (probability > 0.0 and mean > 0.0):
-            return cls(mean=0.0, probability=0.0, scv=1.0)
-        return cls(mean=mean, probability=probability, scv=2.0 * half_square * probability / mean**2 - 1.0)
+    def of(cls, taylor: Sequence[float], *, where: str) -> Wait:
+        """From P(W > 0), E[W], E[W^2] / 2, ..., E[W^5] / 5!.  Raises `NotConverged` where they are no moments."""
+        probability, *rest = taylor
+        if not (-1e-9 <= probability <= 1.0 + 1e-9 and all(value >= -1e-12 for value in rest)):
+            raise NotConverged(
+                where=where,
+                residual=abs(min(taylor)),
+                iterations=1,
+                advice="the arrival process is no true one: use another reduction or another method",
+            )
+        if not (probability > 0.0 and min(rest) > 0.0):
+            return cls(probability=0.0, moments=())
+        moments = (math.factorial(k) * value / probability for k, value in enumerate(rest, start=1))
+        return cls(probability=min(probability, 1.0), moments=tuple(moments))
 
     @classmethod
     def mixed(cls, parts: Sequence[tuple[float, Wait]]) -> Wait:
         """The wait of a job that is of each kind at the given rate."""
-        total = sum(rate for rate, _ in parts)
-        probability = sum(rate * wait.probability for rate, wait in parts) / total
-        mean = sum(rate * wait.mean for rate, wait in parts) / total
-        halves = [rate * (wait.scv + 1.0) * wait.mean**2 / wait.probability for rate, wait in parts if wait.mean]
-        return cls.of(probability, mean, sum(halves) / (2.0 * total))
+        total = math.fsum(rate for rate, _ in parts)
+        probability = math.fsum(rate * wait.probability for rate, wait in parts) / total
+        waiting = [(rate * wait.probability / (total * probability), wait) for rate, wait in parts if wait.moments]
+        moments = (math.fsum(share * wait.moments[k] for share, wait in waiting) for k in range(5))
+        return cls(probability=probability, moments=tuple(moments) if waiting else ())
 
     def times(self, factor: float) -> Wait:
-        """The same wait with another mean."""
-        return replace(self, mean=self.mean * factor)
+        """Waits longer by this factor, as often."""
+        scaled = (factor**k * moment for k, moment in enumerate(self.moments, start=1))
+        return Wait(probability=self.probability, moments=tuple(scaled))
 
 
 def many_server_wait(*, arrivals: ArrivalProcess, service: PhaseType, servers: int, depth: int, where: str) -> Wait:
     """The wait of a queue with one type of job; `depth` of the modes as in `Modes`."""
-    queue = map_ph_c(arrivals=arrivals, service=service, servers=servers, depth=depth, where=where)
     if arrivals.order > 1:
         return typed_waits(arrivals=arrivals, services=[service], servers=servers, depth=depth, where=where)[0]
+    queue = map_ph_c(arrivals=arrivals, service=service, servers=servers, depth=depth, where=where)
     # P(W > x) = x_c e^(Kx) e with the law x_c of the phases while jobs wait: E[W^k] = k! x_c (-K)^-k e.
     local = dense(queue.operators.local(servers))
     factors = factor(-(local + arrivals.rate * queue.levels.core.passage), where=where)
-    vector = queue.levels.phases
-    moments = [float(vector.sum())]
-    for _ in range(2):
-        vector = factors.solve_left(vector)
-        moments.append(float(vector.sum()))
-    return Wait.of(*moments)
+    return Wait.of([float(vector.sum()) for vector in _resolvents(queue.levels.phases, factors)], where=where)
 
 
 def typed_waits(
     *, arrivals: ArrivalProcess, services: Sequence[PhaseType], servers: int, depth: int, where: str
 ) -> list[Wait]:
-    """The waits of each type of job.  Raises `NotConverged` where they are no waits.
-
-    E[W^k] = k! u (-K)^-(k+1) Psi d / rate, in the notation of `age`.
-    """
+    """The waits of each type of job.  Raises `NotConverged` where they are no waits."""
     queue = typed_queue(arrivals=arrivals, services=services, servers=servers, depth=depth, where=where)
+    return waits_of(queue, where=where)
+
+
+def waits_of(queue: TypedQueue, *, where: str) -> list[Wait]:
+    """The waits of each type of job: E[W^k] = k! u (-K)^-(k+1) Psi d / rate, in the notation of `age`."""
     factors = factor(-queue.rise, where=where)
-    vector, vectors = queue.start, []
-    for _ in range(3):
-        vector = factors.solve_left(vector)
-        vectors.append(vector)
-    waits = []
-    for met, rate in zip(queue.met, arrivals.rates, strict=True):
-        probability, mean, half_square = (float(vector @ met) / float(rate) for vector in vectors)
-        if not (mean >= 0.0 and -1e-9 <= probability <= 1.0 + 1e-9 and half_square >= 0.0):
-            raise NotConverged(
-                where=where,
-                residual=abs(mean),
-                iterations=1,
-                advice="the reduced arrival process is no true one: use another reduction",
-            )
-        waits.append(Wait.of(probability, mean, half_square))
-    return waits
+    vectors = _resolvents(factors.solve_left(queue.start), factors)
+    return [
+        Wait.of([float(vector @ met) / float(rate) for vector in vectors], where=where)
+        for met, rate in zip(queue.met, queue.arrivals.rates, strict=True)
+    ]
+
+
+def mean_product(queue: TypedQueue, *, weighted: Array, where: str) -> float:
+    """E[W V; an arrival in unit time] for arrivals that carry a value V: `weighted` is E[V; arrival] by phase."""
+    factors = factor(-queue.rise, where=where)
+    ages = factors.solve_left(factors.solve_left(queue.start))
+    below = queue.passage.shape[1] // queue.arrivals.order
+    return float(ages @ queue.passage @ np.repeat(weighted, below))
+
+
+def _resolvents(vector: Array, factors: Factors) -> list[Array]:
+    """x, x (-K)^-1, ..., x (-K)^-5."""
+    vectors = [vector]
+    for _ in range(5):
+        vectors.append(factors.solve_left(vectors[-1]))
+    return vectors
 
 
 def stand_in(traffic: Traffic, *, order: int) -> ArrivalProcess:

@@ -9,17 +9,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qtheory.models import NotConverged
+from qtheory.queues.age import typed_queue
 from qtheory.queues.map import poisson, superposition
 from qtheory.queues.occupancy import size
 from qtheory.queues.phase_algebra import mixture
 from qtheory.queues.phase_type import PhaseType
 from qtheory.systems.dispatcher.arrival_reduction import Shifts, Subspace, sound_reductions
 from qtheory.systems.dispatcher.group0_chain import group0_chain
-from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait, stand_in, typed_waits
+from qtheory.systems.dispatcher.group_queues import (
+    Wait,
+    deepest,
+    many_server_wait,
+    mean_product,
+    stand_in,
+    waits_of,
+)
 from qtheory.systems.dispatcher.loads import Traffic
 from qtheory.systems.dispatcher.pieces import constant, moment_fit
 from qtheory.systems.dispatcher.residual_fit import service_fit
@@ -51,6 +60,7 @@ class KilledQueue:
     Attributes
     ----------
     killed, long : waits of the two classes; None for long jobs where there are none.
+    correlation : of the two waits of a killed job.
     ratio : mean wait over that with Poisson kills.
     order : phases of the reduced process.
     spread : relative difference of the mean wait between the two best reductions.
@@ -59,10 +69,21 @@ class KilledQueue:
 
     killed: Wait
     long: Wait | None
+    correlation: float
     ratio: float
     order: int
     spread: float
     correction: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Typed:
+    """The typed queue behind one reduction of the kill stream."""
+
+    order: int
+    waits: list[Wait]
+    depth: int
+    correlation: float
 
 
 def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: float) -> KilledQueue | None:
@@ -76,26 +97,25 @@ def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: 
     found = _typed(traffic, services=typed, servers=servers, short_fraction=short_fraction)
     if not found:
         return None
-    order, waits, depth = found[0]
     rates = [traffic.killed_rate, traffic.long_rate][: len(typed)]
-    mean = _mean(waits, rates)
-    spread = abs(_mean(found[1][1], rates) / mean - 1.0) if len(found) > 1 else 0.0
-    near, far = _poisson_waits(rates, typed=typed, rich=rich, servers=servers[1], depth=depth)
+    best, means = found[0], [Wait.mixed(list(zip(rates, one.waits, strict=True))).mean for one in found]
+    near, far = _poisson_waits(rates, typed=typed, rich=rich, servers=servers[1], depth=best.depth)
     factor = far.mean / near.mean
     return KilledQueue(
-        killed=waits[0].times(factor),
-        long=waits[1].times(factor) if len(waits) > 1 else None,
-        ratio=mean / near.mean,
-        order=order,
-        spread=spread,
+        killed=best.waits[0].times(factor),
+        long=best.waits[1].times(factor) if len(rates) > 1 else None,
+        correlation=best.correlation,
+        ratio=means[0] / near.mean,
+        order=best.order,
+        spread=abs(means[-1] / means[0] - 1.0),
         correction=abs(factor - 1.0),
     )
 
 
 def _typed(
     traffic: Traffic, *, services: Sequence[PhaseType], servers: tuple[int, int], short_fraction: float
-) -> list[tuple[int, list[Wait], int]]:
-    """Order of the reduction, waits and depth of the modes, for the two best reductions that are sound."""
+) -> list[_Typed]:
+    """The typed queue behind the two best reductions that are sound."""
     q = traffic.kill_probability
     chain = group0_chain(
         arrivals=stand_in(traffic, order=2),
@@ -117,18 +137,43 @@ def _typed(
     phases = sum(law.order for law in services)
     least = size(servers=min(servers[1], _LEAST_DEPTH), phases=phases)
     ladder = [shifts for shifts in LADDER if shifts.order * least <= _TYPED_STATES]
-    found: list[tuple[int, list[Wait], int]] = []
-    for process in sound_reductions(space, ladder):
+    found: list[_Typed] = []
+    for reduced in sound_reductions(space, ladder):
+        process = reduced.process
         arrivals = superposition(process, poisson(rate=traffic.long_rate)) if apart else process
         depth = deepest(servers=servers[1], phases=phases, states=_TYPED_STATES // process.order)
         try:
-            waits = typed_waits(arrivals=arrivals, services=services, servers=servers[1], depth=depth, where="group1")
+            queue = typed_queue(arrivals=arrivals, services=services, servers=servers[1], depth=depth, where="group1")
+            waits = waits_of(queue, where="group1")
+            product = mean_product(queue, weighted=reduced.weighted, where="group1") / traffic.killed_rate
         except NotConverged:
             continue
-        found.append((process.order, waits, depth))
+        found.append(
+            _Typed(
+                order=process.order,
+                waits=waits,
+                depth=depth,
+                correlation=_correlation(
+                    waits[0], product=product, levels=space.levels, load=traffic.offered[0] / servers[0]
+                ),
+            )
+        )
         if len(found) == 2:
             break
     return found
+
+
+def _correlation(wait: Wait, *, product: float, levels: tuple[float, float], load: float) -> float:
+    """Correlation of a killed job's two waits, from that of its second wait with the jobs it leaves in Group 0.
+
+    The first wait says more of Group 0's past than what is left of it at the kill: simulated correlations exceed
+    those with the level by a factor near 1.06 / rho0 (11 systems, within 25 %).
+    """
+    mean, variance = levels
+    spread = wait.variance * variance
+    if not spread > 0.0:
+        return 0.0
+    return min(max(1.06 / load * (product - wait.mean * mean) / math.sqrt(spread), 0.0), 0.8)
 
 
 def _poisson_waits(
@@ -147,7 +192,3 @@ def _poisson_waits(
 def _mixed(rates: Sequence[float], laws: Sequence[PhaseType]) -> PhaseType:
     total = sum(rates)
     return laws[0] if len(laws) == 1 else mixture(weights=[rate / total for rate in rates], laws=laws)
-
-
-def _mean(waits: Sequence[Wait], rates: Sequence[float]) -> float:
-    return sum(wait.mean * rate for wait, rate in zip(waits, rates, strict=True)) / sum(rates)

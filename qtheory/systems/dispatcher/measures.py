@@ -60,14 +60,15 @@ def table(
     servers: tuple[int, int],
     delays: tuple[Delay | None, Delay | None],
     apart: Mapping[str, Delay] | None = None,
+    correlation: float = 0.0,
     at: Sequence[float] = (),
 ) -> Table[Value]:
     """All measures that the waits give.  Scopes without jobs are left out; a group without jobs has no delay.
 
-    Mean numbers by Little's law.  The two waits of a killed job are taken as independent.  `apart` holds the waits
+    Mean numbers by Little's law.  `correlation` is that of the two waits of a killed job.  `apart` holds the waits
     in Queue 1 of the classes ``killed`` and ``long`` where they are known apart; else both are that of any job there.
     """
-    stays = _stays(traffic, delays, apart or {})
+    stays = _stays(traffic, delays, apart or {}, correlation)
     rows = [
         *_means(stays),
         *_tails(stays, at=at),
@@ -79,7 +80,7 @@ def table(
 
 
 def _stays(
-    traffic: Traffic, delays: tuple[Delay | None, Delay | None], apart: Mapping[str, Delay]
+    traffic: Traffic, delays: tuple[Delay | None, Delay | None], apart: Mapping[str, Delay], correlation: float
 ) -> dict[str, Stay]:
     first, second = delays
     stays: dict[str, Stay] = {}
@@ -88,7 +89,7 @@ def _stays(
     if second is not None and traffic.long_rate > 0.0:
         stays["long"] = _stay(apart.get("long", second), rate=traffic.long_rate, service=traffic.service1)
     if first is not None and second is not None and traffic.killed_rate > 0.0:
-        stays["killed"] = _killed(first, apart.get("killed", second), traffic)
+        stays["killed"] = _killed(first, apart.get("killed", second), traffic, correlation)
     stays = {"all": _mixed(list(stays.values()))} | stays
     for group, delay in enumerate(delays):
         if delay is not None:
@@ -109,7 +110,7 @@ def _stay(delay: Delay, *, rate: float, service: Distribution) -> Stay:
     )
 
 
-def _killed(first: Delay, second: Delay, traffic: Traffic) -> Stay:
+def _killed(first: Delay, second: Delay, traffic: Traffic, correlation: float) -> Stay:
     none = (1.0 - first.probability) * (1.0 - second.probability)
     probability_error = first.probability_error * (1.0 - second.probability)
     probability_error += second.probability_error * (1.0 - first.probability)
@@ -119,7 +120,7 @@ def _killed(first: Delay, second: Delay, traffic: Traffic) -> Stay:
         rate=traffic.killed_rate,
         wait=Value(value=first.mean + second.mean, error=first.error + second.error, note=first.note or second.note),
         probability=Value(value=1.0 - none, error=probability_error),
-        law=both(first, second) if finite else None,
+        law=both(first, second, correlation=correlation) if finite else None,
         service=service,
         mean_service=traffic.time_limit + traffic.killed.mean,
         shape_error=math.hypot(first.shape_error, second.shape_error),

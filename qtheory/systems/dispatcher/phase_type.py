@@ -37,6 +37,7 @@ class _Group:
     delay: Delay | None
     apart: dict[str, Delay]
     remark: str = ""
+    correlation: float = 0.0
 
 
 def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
@@ -62,7 +63,14 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     first = _group0(offered, servers=model.servers[0])
     second = _group1(offered, model)
     remarks = [group.remark for group in (first, second) if group.remark]
-    measures = table(offered, servers=model.servers, delays=(first.delay, second.delay), apart=second.apart, at=at)
+    measures = table(
+        offered,
+        servers=model.servers,
+        delays=(first.delay, second.delay),
+        apart=second.apart,
+        correlation=second.correlation,
+        at=at,
+    )
     return Solution(
         model=model,
         method=f"phase-type ({'; '.join(remarks)})" if remarks else "phase-type",
@@ -114,7 +122,7 @@ def _typed(offered: Traffic, found: KilledQueue, *, servers: tuple[int, int]) ->
     apart = {name: errors.delay(wait, relative=relative) for name, wait in waits.items()}
     rates = {"killed": offered.killed_rate, "long": offered.long_rate}
     mixed = Wait.mixed([(rates[name], wait) for name, wait in waits.items()])
-    return _Group(delay=errors.delay(mixed, relative=relative), apart=apart)
+    return _Group(delay=errors.delay(mixed, relative=relative), apart=apart, correlation=found.correlation)
 
 
 def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:

@@ -47,9 +47,10 @@ def delay(wait: Wait, *, relative: float) -> Delay:
     """The wait with its errors."""
     return Delay(
         mean=wait.mean,
-        probability=min(wait.probability, 1.0),
+        probability=wait.probability,
         scv=max(wait.scv, 0.05),
         error=relative * wait.mean,
         probability_error=(relative + 0.01) * wait.probability,
         shape_error=_SHAPE,
+        moments=wait.moments,
     )

@@ -79,7 +79,7 @@ def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
 
     def misses(logs: Array) -> Array:
         weights = _weights(np.exp(logs), times, wanted, second)
-        return np.exp(-np.outer(times, np.exp(logs))) @ weights - wanted
+        return np.asarray(np.exp(-np.outer(times, np.exp(logs))) @ weights - wanted)
 
     found = least_squares(misses, start, bounds=(_SLOWEST, _FASTEST), xtol=1e-6, ftol=1e-8, max_nfev=60)
     rates = np.exp(found.x)
