@@ -60,7 +60,7 @@ class Comparison:
     """What `compare` returns: pairs by (measure, scope), the verdict of the whole, and the answers behind them.
 
     `status` is "ok", or "unstable" or "not-converged" with `failure` saying why; then there are no pairs.
-    `rungs` holds the solution of every other analytic method that answered, by name.
+    `rungs` holds the solution of every analytic method that answered, by name; slow ones only where asked for.
     """
 
     model: Model
@@ -290,11 +290,11 @@ def _long_enough(model: Model, solution: Solution, *, replications: int, seed: i
 def _rungs(
     model: Model, *, taken: Solution, asked: str, at: tuple[float, ...]
 ) -> tuple[dict[str, Solution], dict[str, str]]:
-    """The answer of every method there is; the reason where one refuses."""
+    """The answer of every method that takes seconds at most; the reason where one refuses."""
     found: dict[str, Solution] = {}
     refused: dict[str, str] = {}
     for name in qtheory.methods(model):
-        if name == "auto":
+        if name == "auto" or (name in steer.SLOW_METHODS and name not in (asked, taken.method)):
             continue
         if name in (asked, taken.method):
             found[name] = taken
