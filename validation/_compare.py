@@ -267,6 +267,8 @@ def _long_enough(model: Model, solution: Solution, *, replications: int, seed: i
     A pilot on streams of its own gives the standard errors; the run that is judged never sees its jobs.
     """
     usual = steer.comparison_jobs(model)
+    if not solution.measures:
+        return usual
     count = max(usual // 8, replications)
     pilot = qsim.simulate(
         model,

@@ -73,7 +73,13 @@ def judge(growth: Growth, *, long_enough: bool) -> Stability:
     `unstable` if the exponent is significantly above 1/2 and the slope above 0, and the start is not forgotten;
     `stable` if the exponent is significantly below .35 and the start significantly forgotten;
     `critical` if the exponent is significantly above .2 and below .85 and the start is not forgotten;
-    `undecided` else, and for runs that are too short. Each test errs with probability 1e-3 at its border.
+    `undecided` else, and for runs that are too short. Each test errs with probability 1e-3 at its border, so that a
+    critical network is called stable or unstable with at most that probability.
+
+    A run cannot tell a load of 1 from one whose spare capacity shows only after it. Verdicts of 150 runs of a single
+    queue (32 replications of 12 500 arrivals): load .9 stable 150; .95 stable 116, undecided 34; .98 critical 1,
+    undecided 149; .99 critical 48, undecided 102; 1 critical 136, undecided 14; 1.02 unstable 113, critical 33,
+    undecided 4; 1.05 unstable 150. Four times the arrivals halve the distances from 1.
     """
     count = len(growth.means)
     slopes = (growth.means[:, 0] - growth.means[:, 1]) / (growth.centres[:, 0] - growth.centres[:, 1])
