@@ -10,6 +10,7 @@ import anchors
 import msgspec
 import numpy as np
 import pytest
+from scipy import sparse
 from shared_data import SHARED, needs_shared
 
 import qtheory
@@ -25,11 +26,18 @@ from qtheory.models import (
     PhaseType,
     Unstable,
 )
-from qtheory.queues.map import renewal
+from qtheory.queues.age import typed_queue
+from qtheory.queues.map import poisson, renewal, superposition
+from qtheory.queues.markov import stationary
 from qtheory.queues.multiserver_ph import map_ph_c
-from qtheory.queues.phase_type import erlang
-from qtheory.systems.dispatcher.ages import aged_service, constant_time, radau
+from qtheory.queues.phase_type import PhaseType as PhaseTypeTime
+from qtheory.queues.phase_type import erlang, exponential
+from qtheory.systems.dispatcher.ages import AgedService, aged_service, constant_time, radau
+from qtheory.systems.dispatcher.exact_chain import marked_chain
+from qtheory.systems.dispatcher.exact_projection import Projection
+from qtheory.systems.dispatcher.exact_queues import Group1, killed_waits, settled_ages
 from qtheory.systems.dispatcher.loads import traffic
+from qtheory.systems.dispatcher.phase_laws import exact_phases
 
 
 def model(**changes: Any) -> Dispatcher:
@@ -205,3 +213,98 @@ def test_refuses_atoms_and_vanishing_kills() -> None:
 def test_unstable_is_named() -> None:
     with pytest.raises(Unstable, match="group0"):
         solve(model(interarrival=Exponential(mean=0.3)))
+
+
+# The joint chain, state by state
+
+
+def joint_chain(*, rate: float, share: float, stages: int, limit: float, rate1: float) -> tuple[float, float]:
+    """Mean waits in Queue 1 of killed and of long jobs in a chain with both groups of one server, all at once.
+
+    T is an Erlang time of `stages` stages here, S0 exponential of mean 1, services in Group 1 exponential of rate
+    `rate1` for both classes: a job that finds j there waits j / rate1 on average. States (i, stage, j), both queues
+    cut far out.
+    """
+    top0, top1 = 60, 60
+    empty, move = 0, stages / limit
+
+    def index(i: int, stage: int, j: int) -> int:
+        return (0 if i == empty else 1 + (i - 1) * stages + stage) * (top1 + 1) + j
+
+    size = (1 + top0 * stages) * (top1 + 1)
+    rows, columns, rates = [], [], []
+    kill_rates = np.zeros(size)
+
+    def add(start: int, end: int, value: float) -> None:
+        rows.extend((start, start))
+        columns.extend((end, start))
+        rates.extend((value, -value))
+
+    for i in range(top0 + 1):
+        for stage in range(stages if i else 1):
+            for j in range(top1 + 1):
+                here = index(i, stage, j)
+                if i < top0:
+                    add(here, index(i + 1, stage, j), rate * share)
+                if j < top1:
+                    add(here, index(i, stage, j + 1), rate * (1.0 - share))
+                if j:
+                    add(here, index(i, stage, j - 1), rate1)
+                if i:
+                    add(here, index(i - 1, 0, j), 1.0)
+                    last = stage == stages - 1
+                    after = index(i - 1, 0, min(j + 1, top1)) if last else index(i, stage + 1, j)
+                    add(here, after, move)
+                    kill_rates[here] = move if last else 0.0
+    x = stationary(sparse.csr_array(sparse.coo_array((rates, (rows, columns)), shape=(size, size))))
+    found = np.tile(np.arange(top1 + 1), size // (top1 + 1))
+    kills = x * kill_rates
+    return float(kills @ found / kills.sum()) / rate1, float(x @ found) / rate1
+
+
+def test_projection_against_the_joint_chain() -> None:
+    rate, share, limit, rate1 = 0.75, 0.7, 1.5, 0.9
+    killed, long = joint_chain(rate=rate, share=share, stages=2, limit=limit, rate1=rate1)
+    stage = erlang(shape=2, mean=limit)
+    service = AgedService(
+        law=PhaseTypeTime(alpha=stage.alpha, generator=stage.generator - np.eye(2)), kills=stage.exits
+    )
+    chain = marked_chain(arrivals=poisson(rate=rate), short_fraction=share, servers=1, service=service, highest=80)
+    projection = Projection(chain=chain, time_scale=1.0 / rate1)
+    process = superposition(projection.arrivals(20), poisson(rate=rate * (1.0 - share)))
+    law = exponential(mean=1.0 / rate1)
+    queue = typed_queue(arrivals=process, services=[law, law], servers=1)
+    assert queue.mean_wait(0) == pytest.approx(killed, rel=1e-6)
+    assert queue.mean_wait(1) == pytest.approx(long, rel=1e-6)
+
+
+def test_time_scaling() -> None:
+    """All times a thousand times as long: so are the waits."""
+    one = waits(solve(model(servers=(2, 2))))
+    thousand = waits(
+        solve(
+            model(
+                servers=(2, 2),
+                time_limit=1500.0,
+                interarrival=Exponential(mean=1200.0),
+                service0=Exponential(mean=1000.0),
+                service1=Exponential(mean=900.0),
+            )
+        )
+    )
+    for name, (value, _) in one.items():
+        assert thousand[name][0] == pytest.approx(1e3 * value, rel=1e-6)
+
+
+def test_an_erlang_written_as_phases_is_the_same() -> None:
+    """Means of the waits only: quantiles of phase-type laws take their time."""
+    found = []
+    for law in (Erlang(shape=2, mean=0.5), PhaseType(alpha=(1.0, 0.0), generator=((-4.0, 4.0), (0.0, -4.0)))):
+        system = model(service0=law)
+        offered, phases = traffic(system), exact_phases(law, field="service0")
+        group1 = Group1.affordable(
+            offered, residual_of=phases, service1=exact_phases(system.service1, field="service1"), servers=1
+        )
+        ages = settled_ages(offered, arrivals=poisson(rate=1 / 1.2), short_fraction=0.7, servers=(1, 1))
+        found.append([ages.wait.wait.mean, *(wait.wait.mean for wait in killed_waits(group1, ages=ages))])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-7)

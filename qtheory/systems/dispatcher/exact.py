@@ -17,16 +17,16 @@ from qtheory.queues.map import ArrivalProcess, poisson, renewal
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution, Value
 from qtheory.systems.dispatcher.delay import Delay
-from qtheory.systems.dispatcher.exact_queues import Group1, Settled, killed_waits, settled_ages
-from qtheory.systems.dispatcher.exact_waits import QueueWait, one_type
+from qtheory.systems.dispatcher.exact_queues import Group1, Settled, correlation, killed_waits, settled_ages
+from qtheory.systems.dispatcher.group_queues import Wait, many_server_wait
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
 from qtheory.systems.dispatcher.phase_laws import exact_phases
 
 #: Relative rounding of a queue that is solved without refinement.
 _ROUNDING = 1e-9
-#: What the two-moment form of the wait adds to the relative error of a quantile.
-_SHAPE = 0.05
+#: What the five-moment form of a wait adds to the relative error of a quantile, and that of two waits together.
+_SHAPE, _SHAPE_OF_TWO = 0.01, 0.06
 _RAREST = 1e-9
 
 
@@ -42,8 +42,8 @@ class Laws:
 def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     """Waits of both groups, killed and long jobs apart, with the error of the finite orders.
 
-    Laws: exponential, erlang, hyperexponential, phase-type, and mixtures of them. Quantiles go by two moments of
-    the waits, and take the two waits of a killed job as independent, as all methods do.
+    Laws: exponential, erlang, hyperexponential, phase-type, and mixtures of them. Quantiles go by five
+    moments of the waits, and by the correlation of the two waits of a killed job.
 
     Raises `Unstable` with the overloaded group; `InvalidModel` for other laws and beyond the budget of states;
     `NotConverged` where an order that would settle the answer is out of reach.
@@ -64,6 +64,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     details: dict[str, int] = {}
     apart: dict[str, Delay] = {}
     first = second = None
+    together = 0.0
     if offered.killed_rate > 0.0:
         assert laws.service0 is not None
         group1 = Group1.affordable(offered, residual_of=laws.service0, service1=laws.service1, servers=model.servers[1])
@@ -71,8 +72,10 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
         first = _delay(ages.wait)
         waits = killed_waits(group1, ages=ages)
         apart = {name: _delay(wait) for name, wait in zip(("killed", "long"), waits, strict=False)}
+        apart["killed"] = replace(apart["killed"], shape_error=_SHAPE_OF_TWO)
         rates = (offered.killed_rate, offered.long_rate)
         second = _mixed(list(zip(rates, waits, strict=False)))
+        together = correlation(offered, group1, ages=ages)
         states = ages.fine.chain.generator.order
         details = {"nodes": ages.order, "functions": group1.fine, "states": states}
     else:
@@ -80,7 +83,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
             first = _plain(offered, laws, group=0, servers=model.servers[0])
         if laws.service1 is not None:
             second = _plain(offered, laws, group=1, servers=model.servers[1])
-    measures = table(offered, servers=model.servers, delays=(first, second), apart=apart, at=at)
+    measures = table(offered, servers=model.servers, delays=(first, second), apart=apart, correlation=together, at=at)
     if apart and first is not None:
         measures = _either_wait(measures, first=first, second=apart["killed"], share=offered.killed_rate / offered.rate)
     return Solution(model=model, method="exact", measures=measures, details=details)
@@ -105,7 +108,7 @@ def _plain(offered: Traffic, laws: Laws, *, group: int, servers: int) -> Delay:
     assert service is not None
     share = offered.rates[group] / offered.rate
     arrivals = laws.arrivals if share == 1.0 else laws.arrivals.thinned(keep=share)
-    wait = one_type(arrivals=arrivals, service=service, servers=servers, where=f"group{group}")
+    wait = many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=servers, where=f"group{group}")
     exponential = offered.poisson and is_exponential(offered.occupations[group])
     delay = _delay(Settled(wait=wait, mean_error=_ROUNDING * wait.mean, probability_error=_ROUNDING))
     return replace(delay, shape_error=0.0) if exponential else delay
@@ -120,6 +123,7 @@ def _delay(settled: Settled) -> Delay:
         error=settled.mean_error,
         probability_error=settled.probability_error,
         shape_error=_SHAPE,
+        moments=wait.moments,
     )
 
 
@@ -127,7 +131,7 @@ def _mixed(parts: Sequence[tuple[float, Settled]]) -> Delay:
     total = sum(rate for rate, _ in parts)
     return _delay(
         Settled(
-            wait=QueueWait.mixed([(rate, part.wait) for rate, part in parts]),
+            wait=Wait.mixed([(rate, part.wait) for rate, part in parts]),
             mean_error=sum(rate * part.mean_error for rate, part in parts) / total,
             probability_error=sum(rate * part.probability_error for rate, part in parts) / total,
         )

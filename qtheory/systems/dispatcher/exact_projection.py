@@ -23,6 +23,8 @@ _SHIFTS = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: Length of the words, how many functions are carried from one length to the next, and what a longer word counts.
 _LENGTH, _CARRIED, _DECAY = 4, 6, 0.5
 _FLOOR = 1e-15
+#: Distance of the weights from the stationary vector at which that becomes a function of its own.
+_OTHER = 1e-6
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,9 +45,12 @@ class Projection:
         """Columns orthonormal in the weighted product: the constant (and the stationary vector over the weights,
         where that differs), then the span of the words, by falling size."""
         theta, root = self.chain.stationary, np.sqrt(self.weights)[:, None]
-        fixed = np.column_stack([np.ones_like(theta), theta / self.weights])
-        base, scales, _ = np.linalg.svd(fixed * root, full_matrices=False)
-        base = base[:, scales > 1e-7 * scales[0]]
+        # The constant goes in untouched, so that rows sum to 0; the stationary vector only where it is another one.
+        base = root / np.linalg.norm(root)
+        other = theta[:, None] / root
+        other = other - base @ (base.T @ other)
+        if np.linalg.norm(other) > _OTHER:
+            base = np.concatenate([base, other / np.linalg.norm(other)], axis=1)
         rest = self._words() * root
         for _ in range(2):
             rest = rest - base @ (base.T @ rest)
@@ -79,6 +84,20 @@ class Projection:
         turn = _to_ones(weighted.sum(axis=0))
         whole, *marks = (turn @ block @ turn.T for block in (whole, *marks))
         return ArrivalProcess(hidden=whole - sum(marks), marks=tuple(marks))
+
+    def left_behind(self, order: int) -> Array:
+        """Rate of kills by phase of `arrivals(order)`, each counted by the number of jobs it leaves in Group 0."""
+        weighted = self.functions[:, :order] * self.weights[:, None]
+        constant = weighted.sum(axis=0)
+        kills = self.chain.marks[0].right(self.chain.generator.levels)
+        scale = order**0.5 / float(np.linalg.norm(constant))
+        return np.asarray(scale * (_to_ones(constant) @ (weighted.T @ kills)))
+
+    @property
+    def left_mean(self) -> float:
+        """Mean number of jobs that a kill leaves in Group 0."""
+        kill, theta, levels = self.chain.marks[0], self.chain.stationary, self.chain.generator.levels
+        return float(theta @ kill.right(levels)) / float(theta @ kill.right(np.ones_like(levels)))
 
 
 def _to_ones(vector: Array) -> Array:

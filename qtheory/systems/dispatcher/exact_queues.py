@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from qtheory.models import InvalidModel, NotConverged
+from qtheory.queues.age import TypedQueue, typed_queue
 from qtheory.queues.fitting import rational
 from qtheory.queues.map import ArrivalProcess, poisson, superposition
 from qtheory.queues.multiserver_ph import map_ph_c
@@ -16,7 +17,7 @@ from qtheory.queues.phase_type import PhaseType
 from qtheory.systems.dispatcher.ages import AgedService, aged_service, constant_time
 from qtheory.systems.dispatcher.exact_chain import marked_chain
 from qtheory.systems.dispatcher.exact_projection import Projection
-from qtheory.systems.dispatcher.exact_waits import QueueWait, by_type, one_type
+from qtheory.systems.dispatcher.group_queues import Wait, many_server_wait, mean_product, waits_of
 from qtheory.systems.dispatcher.loads import Traffic
 from qtheory.systems.dispatcher.phase_laws import remaining
 
@@ -39,7 +40,7 @@ _ADVICE = "use method phase-type"
 class Settled:
     """A wait, with the errors of its mean and of the probability that it is positive."""
 
-    wait: QueueWait
+    wait: Wait
     mean_error: float
     probability_error: float
 
@@ -65,14 +66,14 @@ def settled_ages(
     n0 = servers[0]
     own = arrivals if short_fraction == 1.0 else arrivals.thinned(keep=short_fraction)
     services: list[AgedService] = []
-    waits: list[QueueWait] = []
+    waits: list[Wait] = []
     gap, order = math.inf, _FEWEST_NODES - 1
     while order <= _MOST_NODES and arrivals.order * size(servers=n0, phases=order) <= LEVEL_BUDGET:
         service = aged_service(traffic.service0, limit=traffic.time_limit, order=order)
         gap = abs(service.law.mean / traffic.occupation0.mean - 1.0)
         if gap <= _LOAD_GAP:
             services.append(service)
-            waits.append(one_type(arrivals=own, service=service.law, servers=n0, where="group0"))
+            waits.append(many_server_wait(arrivals=own, service=service.law, servers=n0, depth=n0, where="group0"))
         if len(waits) > 1 and abs(waits[-1].mean - waits[-2].mean) <= _SETTLED * waits[-1].mean:
             break
         order += 1
@@ -149,14 +150,35 @@ class Group1:
             fine=min(QUEUE_BUDGET // states[1], _MOST[split]),
         )
 
-    def waits(self, projection: Projection, *, functions: int, law: PhaseType) -> tuple[QueueWait, ...]:
-        """Of the killed and of the long jobs."""
-        process = projection.arrivals(functions)
-        if self.long is None:
-            return by_type(arrivals=process, services=[law], servers=self.servers, where="group1")
-        if not self.split:
+    def queue(self, projection: Projection, *, functions: int, law: PhaseType) -> TypedQueue:
+        """The typed queue of killed and long jobs."""
+        process, services = projection.arrivals(functions), [law]
+        if self.long is not None:
+            services.append(self.long)
+        if self.long is not None and not self.split:
             process = superposition(process, poisson(rate=self.long_rate))
-        return by_type(arrivals=process, services=[law, self.long], servers=self.servers, where="group1")
+        return typed_queue(
+            arrivals=process, services=services, servers=self.servers, depth=self.servers, where="group1"
+        )
+
+    def waits(self, projection: Projection, *, functions: int, law: PhaseType) -> list[Wait]:
+        """Of the killed and of the long jobs."""
+        return waits_of(self.queue(projection, functions=functions, law=law), where="group1")
+
+
+def correlation(traffic: Traffic, group1: Group1, *, ages: Ages) -> float:
+    """Correlation of the two waits of a killed job.
+
+    A job leaves N behind in Group 0 at its kill, with E[N | W0] = l0 (W0 + T) for one server and Poisson arrivals of
+    rate l0. Jobs behind it have no part in W1, so that Cov(W0, W1) = Cov(N, W1) / l0: exact there, near elsewhere.
+    """
+    queue = group1.queue(ages.fine, functions=group1.coarse, law=group1.laws[0])
+    product = mean_product(queue, weighted=ages.fine.left_behind(group1.coarse), where="group1")
+    wait, rate = waits_of(queue, where="group1")[0], float(queue.arrivals.rates[0])
+    spread = math.sqrt(wait.variance * ages.wait.wait.variance)
+    if not spread > 0.0:
+        return 0.0
+    return min(max((product / rate - wait.mean * ages.fine.left_mean) / (traffic.rates[0] * spread), 0.0), 0.95)
 
 
 def killed_waits(group1: Group1, *, ages: Ages) -> tuple[Settled, ...]:
