@@ -364,7 +364,7 @@ def test_least_workload_of_all_is_mmn():
 
 
 @pytest.mark.parametrize(
-    ("jobs", "power"), [(8_000_000, 0.03), pytest.param(160_000_000, 0.006, marks=pytest.mark.slow)]
+    ("jobs", "power"), [(8_000_000, 0.03), pytest.param(160_000_000, 0.008, marks=pytest.mark.slow)]
 )
 def test_many_queues_agree_with_the_refined_mean_field(jobs, power):
     """N = 100, rho = .9, d = 2, p = 1: 2.6449; the mean field is 1.2 % below, which the longer run would see."""
@@ -416,11 +416,11 @@ def picks_only(routing, queues, distinct, picks):
 @pytest.mark.slow
 @pytest.mark.parametrize(("rho", "queues"), [(rho, n) for rho, table in PUBLISHED.items() for n in table])
 def test_published_values(rho, queues):
-    """Within 0.5 % of the published simulation, the run's own standard error being below a tenth of that."""
+    """Within 0.5 % of the published simulation, the run's own standard error being below a fifth of that."""
     m = model(queues=queues, load=rho, flexible_fraction=1.0, sampling="replacement")
-    run = qsim.simulate(m, jobs=120_000_000 if rho > 0.8 else 30_000_000, replications=32, seed=1, means_only=True)
+    run = qsim.simulate(m, jobs=160_000_000 if rho > 0.8 else 40_000_000, replications=32, seed=1, means_only=True)
     number = run["mean_number", "all"]
-    assert number.se <= 5e-4 * number.value
+    assert number.se <= 1e-3 * number.value
     assert number.value / queues == pytest.approx(PUBLISHED[rho][queues], rel=5e-3)
 
 
