@@ -26,9 +26,7 @@ NO_ATOMS: Atoms = (np.empty(0), np.empty(0))
 LEVELS = np.array([1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
 
 
-_FINE_LEVELS = np.array(
-    [1e-10, 1e-6, 1e-3, 0.03, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12]
-)
+_FINE_LEVELS = np.array([1e-9, 1e-3, 0.03, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12])
 
 
 class Distribution(ABC):
@@ -221,14 +219,16 @@ class Distribution(ABC):
         low, high = self.support
         cuts = np.unique([*np.asarray(self.quantile(_FINE_LEVELS)), *self.kinks])
         cuts = cuts[(cuts > 0.0) & (cuts > low) & (cuts <= high)]
-        ends = np.log(np.unique(np.append(low if low > 0.0 else cuts[0] * 1e-3, cuts)))
+        ends = np.log(np.unique(np.append(low, cuts) if low > 0.0 else cuts))
         # No piece wider than a factor of e^2: what is integrated has scales of its own.
         finer = [np.linspace(a, b, math.ceil((b - a) / 2.0) + 1)[:-1] for a, b in pairwise(ends)]
         return np.append(np.concatenate(finer), ends[-1])
 
-    def nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Points and weights of a sum that stands for the integral over the density."""
-        points, widths = _quadrature.gauss(left=self.pieces[:-1], right=self.pieces[1:])
+    def nodes(self, *, split: int = 1) -> tuple[FloatArray, FloatArray]:
+        """Points and weights of a sum that stands for the integral over the density, each piece cut in `split`."""
+        steps = np.arange(split) / split
+        ends = np.append((self.pieces[:-1, None] + np.diff(self.pieces)[:, None] * steps).ravel(), self.pieces[-1])
+        points, widths = _quadrature.gauss(left=ends[:-1], right=ends[1:])
         weights = widths * points * np.asarray(self.density(points))
         return points.ravel(), (weights * (self.density_share / weights.sum())).ravel()
 

@@ -14,7 +14,7 @@ from qtheory.models.errors import NotConverged
 
 #: Largest relative error that an integral may leave.
 TOLERANCE = 1e-8
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 def integral(
@@ -63,7 +63,7 @@ def integral(
 
 
 def gauss(*, left: NDArray[Any], right: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Points x and widths dy of Gauss-Legendre sums in y = log x, one row of 20 for each piece [left, right] of y."""
+    """Points x and widths dy of Gauss-Legendre sums in y = log x, one row of 12 for each piece [left, right] of y."""
     half = np.asarray((right - left) / 2.0)[..., None]
     middle = np.asarray((right + left) / 2.0)[..., None]
     return np.exp(middle + half * _NODES), half * _WEIGHTS

@@ -14,19 +14,27 @@ from qtheory.models.errors import NotConverged
 FloatArray = NDArray[Any]
 Function = Callable[[FloatArray], FloatArray]
 _LARGEST = float(np.finfo(np.float64).max)
+_SIZES = np.geomspace(1e-3, 1e3, 25)
 _STEPS = 2200  # more than enough to walk through all doubles
 
 
 def first_at_least(
-    *, cdf: Function, survival: Function, levels: FloatArray, low: float, high: float, within: float = 4e-16
+    *,
+    cdf: Function,
+    survival: Function,
+    levels: FloatArray,
+    low: float,
+    high: float,
+    within: float = 4e-16,
+    scale: float = 0.0,
 ) -> FloatArray:
     """The smallest t in [low, high] with cdf(t) >= level, to a relative `within` (the last bits).
 
     The upper half of the levels is compared on the survival function, which keeps its digits there.  Scipy's root
     finders of this kind take one level at a time or cost as much to load as all the rest of a small model.
-    Raises `NotConverged` if the distribution function never reaches a level.
+    With a `scale` the search begins with one call over a grid of many sizes.  Raises `NotConverged` if the
+    distribution function never reaches a level.
     """
-
     upper = levels > 0.5
 
     def over(t: FloatArray) -> FloatArray:
@@ -42,23 +50,31 @@ def first_at_least(
 
     start = np.full_like(levels, low)
     at_low = over(start)
-    left, right = _bracket(over, start=start, high=high)
+    if 0.0 < scale < math.inf:
+        grid = low + scale * _SIZES
+        grid = grid[grid < high]
+        above = np.where(upper[:, None], survival(grid) > 1.0 - levels[:, None], cdf(grid) < levels[:, None])
+        place = above.sum(axis=1)
+        start = np.append(low, grid)[place]
+        left, right = _bracket(over, start=start, first=np.append(grid, high)[place], high=high)
+    else:
+        left, right = _bracket(over, start=start, first=2.0 * start + 1.0, high=high)
     left, right = _narrowed(over, left=left, right=right)
     found = _chandrupatla(over, left=left, right=right, within=within)
     return np.where(at_low >= 0.0, low, found)
 
 
-def _bracket(over: Function, *, start: FloatArray, high: float) -> tuple[FloatArray, FloatArray]:
-    """Ends between which each level is reached; the upper one doubles where there is no largest value."""
+def _bracket(over: Function, *, start: FloatArray, first: FloatArray, high: float) -> tuple[FloatArray, FloatArray]:
+    """Ends between which each level is reached; the upper one, `first` at first, doubles up to the largest value."""
     left = start
-    right = np.full_like(start, high) if high < math.inf else 2.0 * start + 1.0
+    right = np.where(np.isfinite(first), first, 2.0 * start + 1.0)
     value = over(right)
     for _ in range(_STEPS):
         missing = value < 0.0
-        if high < math.inf or not np.any(missing) or np.all(right[missing] >= _LARGEST):
+        if not np.any(missing) or np.all(right[missing] >= min(high, _LARGEST)):
             break
         left = np.where(missing, right, left)
-        right = np.where(missing, np.minimum(right * 2.0, _LARGEST), right)
+        right = np.where(missing, np.minimum(right * 2.0, min(high, _LARGEST)), right)
         value = over(right)
     if high == math.inf and np.any(value < 0.0):
         advice = "the distribution function stays below the level; check the parameters of the law"

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from qtheory.laws import _roots
 from qtheory.laws._distribution import NO_ATOMS, Atoms, Distribution, FloatArray, describes, distribution
 from qtheory.models import laws
 from qtheory.models.errors import InvalidModel
@@ -65,6 +66,13 @@ class MixtureDistribution(Distribution):
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         return self._sum(lambda part: part._cdf(t))
+
+    def _quantile(self, p: FloatArray) -> FloatArray:
+        low, high = self.support
+        found = _roots.first_at_least(
+            cdf=self._cdf, survival=self._survival, levels=p, low=low, high=high, scale=self.mean
+        )
+        return _roots.snapped(found, levels=p, points=self.atoms[0], cdf=self._cdf)
 
     def _density(self, t: FloatArray) -> FloatArray:
         return self._sum(lambda part: part._density(t))

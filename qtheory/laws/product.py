@@ -124,17 +124,21 @@ class ProductDistribution(Distribution):
     def cuts(self) -> FloatArray:
         one, two = self._outer.cuts, self._inner.cuts
         middle, middle2 = float(self._outer.quantile(0.5)), float(self._inner.quantile(0.5))
-        corners = np.outer(self._outer.kinks, self._inner.kinks).ravel()
-        return np.unique(np.concatenate([one * middle2, two * middle, corners]))
+        return np.unique(np.concatenate([one * middle2, two * middle, self.corners]))
+
+    @property
+    def corners(self) -> FloatArray:
+        """Products of the factors' kinks: where the density bends."""
+        return np.unique(np.outer(self._outer.kinks, self._inner.kinks))
 
     def tabulated(self) -> Distribution:
-        """B replaced by a sum over Gauss-Legendre points: about 1e-6 where A is smooth, kinks smeared a little."""
+        """B replaced by a sum over Gauss-Legendre points: about 1e-6 where A is smooth, else about 1e-4."""
         points, masses = self._outer.atoms
         if self._inner.atoms[0].size and self._outer.density_share > 1e-15:
             return self  # atoms carried along a density would be torn into points
         scales, weights = points[points > 0.0], masses[points > 0.0]
         if self._outer.density_share > 1e-15:
-            found, shares = self._outer.nodes()
+            found, shares = self._outer.nodes(split=8 if self._inner.kinks.size else 1)
             scales, weights = np.append(scales, found), np.append(weights, shares)
         return _ScaleMixture(self, inner=self._inner.tabulated(), scales=scales, weights=weights)
 
@@ -196,6 +200,10 @@ class _ScaleMixture(Distribution):
     @property
     def density_share(self) -> float:
         return self._whole.density_share
+
+    @property
+    def kinks(self) -> FloatArray:
+        return self._whole.corners
 
     def _moment(self, order: float) -> float:
         return self._whole.moment(order)

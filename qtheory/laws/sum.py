@@ -68,7 +68,13 @@ class Sum(Distribution):
         # As near as the quadrature is; each step costs one.
         low, high = self.support
         found = _roots.first_at_least(
-            cdf=self._cdf, survival=self._survival, levels=p, low=low, high=high, within=1e-10
+            cdf=self._cdf,
+            survival=self._survival,
+            levels=p,
+            low=low,
+            high=high,
+            within=1e-10,
+            scale=self.mean,
         )
         return _roots.snapped(found, levels=p, points=self.atoms[0], cdf=self._cdf)
 
