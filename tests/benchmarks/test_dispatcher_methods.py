@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anchors
+
 import qtheory
 from qtheory.models import Exponential, parse
 from qtheory.systems.dispatcher import mgc
