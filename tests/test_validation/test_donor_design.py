@@ -60,7 +60,7 @@ class TestOneLoad:
         grid = [ADT(low=a, high=b, t2=c) for a, b, c in points if a <= b]
         found = optimise(model, policy="adt", bounds=bounds)
         assert found.best == min(grid, key=lambda policy: cost(model, policy))
-        grid = [T1T2(t1=a, t2=b) for a, b in itertools.product(range(2, 6), range(1, 21))]
+        grid = [T1T2(t1=a, t2=b) for a, b in itertools.product(range(2, 6), [*range(1, 21), math.inf])]
         found = optimise(model, policy="t1t2", bounds={"t1": (2, 5), "t2": (1, 20)})
         assert found.value == pytest.approx(min(cost(model, policy) for policy in grid), rel=1e-9)
 
