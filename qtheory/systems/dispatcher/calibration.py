@@ -10,8 +10,8 @@ Checked on 60 systems drawn afterwards (96 % of 233 mean responses, 97 % of 295 
 98 % of 317 wait probabilities, 89 % of 80 median waits) and on 24 recorded systems with truths to .1 % (98 % of 95
 mean responses, 99 % of 71 mean waits, 98 % of 95 p95 responses).  Not strictly out of sample: half of the recorded
 systems and some 90 more took part in the fit, and two terms of Group 1 were widened after a look at later sets, one of
-them at the 60.  What is claimed is 7 times what would be needed at the median of those 24 for E[R], 1.5 times for the wait of Group 0 and 5
-times for that of Group 1 under Poisson arrivals; 19 in 20 of a bell curve would take 2.9 times.
+them at the 60.  What is claimed is 7 times what would be needed at the median of those 24 for E[R], 1.5 times for the
+wait of Group 0 and 5 times for that of Group 1 under Poisson arrivals; 19 in 20 of a bell curve would take 2.9 times.
 
 Actual errors there, max / median in %, E[R] over all jobs, Group 0's and Group 1's mean wait:
 mgc 2.9 / .12, 7.7 / .56, 15 / .78 for 15 systems of Poisson and 2.2 / .71, 7.7 / .36, 22 / 4.2 for 9 of other
