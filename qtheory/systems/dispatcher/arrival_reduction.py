@@ -23,8 +23,6 @@ from qtheory.queues.linear import Array
 from qtheory.queues.map import ArrivalProcess, rational_arrivals
 from qtheory.systems.dispatcher.banded import Banded
 
-#: Directions weaker than this, relative to the strongest, carry rounding noise only.
-_WEAKEST = 1e-9
 #: Departures from a Poisson stream (in the covariance of its counts, per arrival) that are not told from rounding.
 _POISSON = 1e-7
 
@@ -39,15 +37,18 @@ class Reduced:
 
 @dataclass(frozen=True, kw_only=True)
 class Shifts:
-    """Shifts, in units of 1 / (time scale): with the whole generator, and with its part without arrivals."""
+    """Which vectors span the spaces.
+
+    Attributes
+    ----------
+    counts, intervals : shifts in units of 1 / (time scale), with the whole generator and with its part without
+        arrivals.
+    weakest : directions weaker than this, relative to the strongest, are left out.
+    """
 
     counts: tuple[float, ...]
     intervals: tuple[float, ...] = ()
-
-    @property
-    def order(self) -> int:
-        """Phases of the reduced process, for one mark."""
-        return 1 + len(self.counts) + len(self.intervals)
+    weakest: float = 1e-9
 
 
 class Subspace:
@@ -78,7 +79,7 @@ class Subspace:
         pairs += [self._vectors("intervals", s) for s in shifts.intervals]
         v, w = np.concatenate([right for right, _ in pairs], axis=1), np.concatenate([left for _, left in pairs])
         weighted = self._marks[0].right(self._generator.levels)
-        return _project(self._generator, self._marks, self._stationary, v, w, weighted)
+        return _project(self._generator, self._marks, self._stationary, v, w, weighted, shifts.weakest)
 
     def _vectors(self, kind: str, shift: float) -> tuple[Array, Array]:
         if (kind, shift) not in self._known:
@@ -101,17 +102,25 @@ def sound_reductions(space: Subspace, ladder: Sequence[Shifts]) -> Iterator[Redu
 
 
 def _project(
-    generator: Banded, marks: tuple[Banded, ...], theta: Array, v: Array, w: Array, weighted: Array
+    generator: Banded,
+    marks: tuple[Banded, ...],
+    theta: Array,
+    v: Array,
+    w: Array,
+    weighted: Array,
+    weakest: float,
 ) -> Reduced:
     e = np.ones(generator.order)
     v = v - np.outer(e, theta @ v)
     w = w - np.outer(w @ e, theta)
     rates = [float(theta @ mark.right(e)) for mark in marks]
     scale = np.abs(w @ v).max() * sum(rates) ** 2 if v.size else 0.0
-    v, w = np.linalg.qr(v)[0], np.linalg.qr(w.T)[0].T
-    v, w = v - np.outer(e, theta @ v), w - np.outer(w @ e, theta)
+    # Functions and measures are of unit size under the stationary law.
+    mass = np.maximum(np.abs(theta), np.finfo(np.float64).tiny ** 0.25)
+    v = v / np.sqrt(mass @ v**2)
+    w = w / np.sqrt((w**2 / mass).sum(axis=1))[:, None]
     turn, strengths, back = np.linalg.svd(w @ v)
-    kept = int((strengths > _WEAKEST * strengths[0]).sum()) if scale > _POISSON else 0
+    kept = int((strengths > weakest * strengths[0]).sum()) if scale > _POISSON else 0
     roots = np.sqrt(strengths[:kept])
     v, w = v @ (back[:kept].T / roots), (turn[:, :kept] / roots).T @ w
     v, w = np.column_stack([e, v]), np.vstack([theta, w])

@@ -23,7 +23,7 @@ from qtheory.queues.phase_type import PhaseType
 from qtheory.systems.dispatcher.banded import Banded
 
 _NEGLIGIBLE = 1e-8
-_MOST_WAITING = 1500
+_MOST_WAITING = 400
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -16,7 +16,11 @@ from qtheory.queues.multiserver_ph import map_ph_c
 from qtheory.queues.occupancy import size
 from qtheory.queues.phase_type import PhaseType
 from qtheory.systems.dispatcher.loads import Traffic
-from qtheory.systems.dispatcher.pieces import moment_fit
+from qtheory.systems.dispatcher.pieces import moment_fit, residual_gap
+from qtheory.systems.dispatcher.residual_fit import residual_fit
+
+#: A fit to intervals follows their residual life up to this.
+_FOLLOWED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +127,20 @@ def _resolvents(vector: Array, factors: Factors) -> list[Array]:
     return vectors
 
 
-def stand_in(traffic: Traffic, *, order: int) -> ArrivalProcess:
-    """The arrivals: Poisson, or renewal with a law of at most `order` phases."""
-    return poisson(rate=traffic.rate) if traffic.poisson else renewal(moment_fit(traffic.interarrival, order=order))
+def stand_in(traffic: Traffic) -> ArrivalProcess:
+    """The arrivals: Poisson, or renewal with a law of three phases (five after a positive least interval).
+
+    By five moments; intervals of scv above 1 by their residual life where the moments say too little of it.
+    """
+    if traffic.poisson:
+        return poisson(rate=traffic.rate)
+    law = traffic.interarrival
+    if not math.isfinite(law.scv):
+        return renewal(residual_fit(law, phases=2))
+    fit = moment_fit(law, order=3)
+    if law.scv > 1.0 and residual_gap(law, fit) > _FOLLOWED:
+        fit = residual_fit(law, phases=3)
+    return renewal(fit)
 
 
 def deepest(*, servers: int, phases: int, states: int) -> int:

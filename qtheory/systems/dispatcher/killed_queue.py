@@ -31,24 +31,37 @@ from qtheory.systems.dispatcher.group_queues import (
 )
 from qtheory.systems.dispatcher.loads import Traffic
 from qtheory.systems.dispatcher.pieces import constant, moment_fit
-from qtheory.systems.dispatcher.residual_fit import service_fit
+from qtheory.systems.dispatcher.residual_fit import plain_fit, service_fit
 
 #: Most phases of both service laws together in the typed queue; richer laws come in by the Poisson queue.
-_PHASES = 6
+_PHASES = 8
 #: States a level: of the typed queue, and of the queue with Poisson kills.
-_TYPED_STATES, _POISSON_STATES = 180, 130
+_TYPED_STATES, _POISSON_STATES = 220, 130
 #: Depth of the modes in Group 0's chain, and the least in the typed queue.
 _DEPTH0, _LEAST_DEPTH = 2, 2
 
+_FULL = (3.0, 1.0, 0.3, 0.1)
 #: Reductions, the most telling first.  Spaces with the law of intervals in them see more than second moments.
-LADDER = (
-    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(3.0, 1.0, 0.3, 0.1)),
-    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(3.0, 0.3)),
-    Shifts(counts=(3.0, 1.0, 0.3, 0.1), intervals=(1.0,)),
-    Shifts(counts=(3.0, 1.0, 0.3, 0.1)),
+_LADDER = (
+    Shifts(counts=_FULL, intervals=_FULL),
+    Shifts(counts=_FULL, intervals=(3.0, 0.3)),
+    Shifts(counts=_FULL, intervals=(1.0,)),
+    Shifts(counts=_FULL),
     Shifts(counts=(3.0, 0.6, 0.1)),
     Shifts(counts=(1.0, 0.1)),
     Shifts(counts=(2.0, 0.2)),
+    Shifts(counts=(1.0,)),
+)
+#: With long jobs from the same renewal process the spaces are twice as large, and their weak directions go.
+_LADDER_OF_TWO = (
+    Shifts(counts=_FULL, intervals=_FULL, weakest=1e-4),
+    Shifts(counts=_FULL, intervals=_FULL, weakest=1e-3),
+    Shifts(counts=_FULL, intervals=(1.0,), weakest=1e-4),
+    Shifts(counts=_FULL, intervals=(1.0,), weakest=1e-3),
+    Shifts(counts=_FULL, weakest=1e-4),
+    Shifts(counts=(3.0, 0.6, 0.1), weakest=1e-4),
+    Shifts(counts=(1.0, 0.1), weakest=1e-4),
+    Shifts(counts=(2.0, 0.2), weakest=1e-3),
     Shifts(counts=(1.0,)),
 )
 
@@ -88,12 +101,9 @@ class _Typed:
 
 def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: float) -> KilledQueue | None:
     """Waits of killed and long jobs; None where no reduction is sound.  Both groups must be stable."""
-    rich = [service_fit(traffic.killed)]
-    plain = [moment_fit(traffic.killed, order=3)]
-    if traffic.long_rate > 0.0:
-        rich.append(service_fit(traffic.service1))
-        plain.append(moment_fit(traffic.service1, order=3))
-    typed = rich if sum(law.order for law in rich) <= _PHASES else plain
+    laws = [traffic.killed, traffic.service1][: 2 if traffic.long_rate > 0.0 else 1]
+    rich = [service_fit(law) for law in laws]
+    typed = rich if sum(law.order for law in rich) <= _PHASES else [plain_fit(law) for law in laws]
     found = _typed(traffic, services=typed, servers=servers, short_fraction=short_fraction)
     if not found:
         return None
@@ -118,7 +128,7 @@ def _typed(
     """The typed queue behind the two best reductions that are sound."""
     q = traffic.kill_probability
     chain = group0_chain(
-        arrivals=stand_in(traffic, order=2),
+        arrivals=stand_in(traffic),
         short_fraction=short_fraction,
         servers=servers[0],
         kill_probability=q,
@@ -136,10 +146,11 @@ def _typed(
     apart = len(services) > 1 and chain.longs is None
     phases = sum(law.order for law in services)
     least = size(servers=min(servers[1], _LEAST_DEPTH), phases=phases)
-    ladder = [shifts for shifts in LADDER if shifts.order * least <= _TYPED_STATES]
     found: list[_Typed] = []
-    for reduced in sound_reductions(space, ladder):
+    for reduced in sound_reductions(space, _LADDER if len(marks) == 1 else _LADDER_OF_TWO):
         process = reduced.process
+        if process.order * least > _TYPED_STATES:
+            continue
         arrivals = superposition(process, poisson(rate=traffic.long_rate)) if apart else process
         depth = deepest(servers=servers[1], phases=phases, states=_TYPED_STATES // process.order)
         try:

@@ -21,7 +21,7 @@ from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait, stand_in
 from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.killed_queue import KilledQueue, killed_queue
-from qtheory.systems.dispatcher.loads import Traffic, require_stable, traffic
+from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
 from qtheory.systems.dispatcher.pieces import atom_and_rest, moment_fit
 from qtheory.systems.dispatcher.residual_fit import service_fit
@@ -84,9 +84,7 @@ def _group0(offered: Traffic, *, servers: int) -> _Group:
     infinite = _infinite(offered, group=0, servers=servers)
     if infinite is not None:
         return _Group(delay=infinite, apart={})
-    wait = _queue(offered, group=0, servers=servers, service=_occupation0(offered))
-    relative = errors.group0(offered, servers=servers, wait=wait)
-    return _Group(delay=errors.delay(wait, relative=relative), apart={})
+    return _Group(delay=_pure(offered, group=0, servers=servers, service=_occupation0(offered)), apart={})
 
 
 def _occupation0(offered: Traffic) -> PhaseType:
@@ -106,23 +104,24 @@ def _group1(offered: Traffic, model: Dispatcher) -> _Group:
     if infinite is not None:
         return _Group(delay=infinite, apart={})
     if offered.killed_rate == 0.0:
-        wait = _queue(offered, group=1, servers=servers, service=service_fit(offered.service1))
-        return _Group(
-            delay=errors.delay(wait, relative=errors.long_only(offered, servers=servers, wait=wait)), apart={}
-        )
+        return _Group(delay=_pure(offered, group=1, servers=servers, service=service_fit(offered.service1)), apart={})
     found = killed_queue(offered, servers=model.servers, short_fraction=model.short_fraction)
     if found is None:
         return _dispersed(offered, model)
-    return _typed(offered, found, servers=model.servers)
+    return _typed(offered, found)
 
 
-def _typed(offered: Traffic, found: KilledQueue, *, servers: tuple[int, int]) -> _Group:
+def _typed(offered: Traffic, found: KilledQueue) -> _Group:
     waits = {"killed": found.killed} | ({} if found.long is None else {"long": found.long})
-    relative = errors.with_kills(offered, servers=servers, found=found)
-    apart = {name: errors.delay(wait, relative=relative) for name, wait in waits.items()}
     rates = {"killed": offered.killed_rate, "long": offered.long_rate}
     mixed = Wait.mixed([(rates[name], wait) for name, wait in waits.items()])
-    return _Group(delay=errors.delay(mixed, relative=relative), apart=apart, correlation=found.correlation)
+    relative = errors.with_kills(offered, found=found, wait=mixed)
+    shape = errors.shape(offered.occupations[1], wait=mixed)
+    # The correlation of the two waits of a killed job is known to a quarter of itself.
+    shapes = {"killed": shape + 0.25 * found.correlation, "long": shape}
+    apart = {name: errors.delay(wait, relative=relative, shape_error=shapes[name]) for name, wait in waits.items()}
+    group = errors.delay(mixed, relative=relative, shape_error=shape)
+    return _Group(delay=group, apart=apart, correlation=found.correlation)
 
 
 def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:
@@ -131,18 +130,28 @@ def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:
     wait = _queue(offered, group=1, servers=model.servers[1], service=service)
     first, second = (np.array([float(count)]) for count in model.servers)
     ratio = float(work_dispersion_ratio(offered, servers0=first, servers1=second)[0])
-    relative = errors.dispersed(offered, servers=model.servers, ratio=ratio)
+    relative = errors.dispersed(ratio=ratio, wait=wait)
     return _Group(
-        delay=errors.delay(wait.times(ratio), relative=relative),
+        delay=errors.delay(wait.times(ratio), relative=relative, shape_error=0.05),
         apart={},
         remark="group1 by work dispersion: no reduction of the kill stream is sound",
     )
 
 
+def _pure(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> Delay:
+    """The delay of a group that sees a thinning of the arrivals only."""
+    wait = _queue(offered, group=group, servers=servers, service=service)
+    exponential = service.order == 1 and is_exponential(offered.occupations[group])
+    relative = errors.pure(offered, group=group, servers=servers, wait=wait, exponential=exponential)
+    exact = offered.poisson and exponential
+    shape = 0.0 if exact else errors.shape(offered.occupations[group], wait=wait)
+    return errors.delay(wait, relative=relative, shape_error=shape)
+
+
 def _queue(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> Wait:
     """M/ME/c, or MAP/ME/c fed by the thinned arrivals."""
     keep = offered.rates[group] / offered.rate
-    arrivals = stand_in(offered, order=3).thinned(keep=keep)
+    arrivals = stand_in(offered).thinned(keep=keep)
     depth = deepest(servers=servers, phases=service.order, states=_STATES // arrivals.order)
     return many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=depth, where=f"group{group}")
 

@@ -63,6 +63,17 @@ def service_fit(law: Distribution) -> PhaseType:
     return simple
 
 
+def plain_fit(law: Distribution) -> PhaseType:
+    """As `service_fit`, but two phases instead of three or four where the residual life is followed."""
+    fit = service_fit(law)
+    if fit.order <= 3:
+        return fit
+    try:
+        return residual_fit(law, phases=2)
+    except NotConverged:
+        return fit
+
+
 def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
     """The smallest value of `law`, then a law of `phases` real poles whose residual life follows that of the rest.
 
@@ -75,6 +86,8 @@ def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
     second = (law.variance + mean**2) / mean**2 if math.isfinite(law.scv) else math.inf
     times = _TIMES if math.isfinite(second) else _FAR_TIMES
     wanted = np.asarray(law.excess(low + mean * times)) / mean
+    if phases == 2 and math.isfinite(second):
+        return _after(low, _two_phases(second, times, wanted), mean)
     start = np.log(np.geomspace(4.0, 0.1 if second < 10.0 else 0.01, phases))
 
     def misses(logs: Array) -> Array:
@@ -91,16 +104,35 @@ def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
             iterations=int(found.nfev),
             advice="use another number of phases",
         )
-    # Weights of the residual life over rates are those of the law itself.
+    return _after(low, (rates, weights), mean)
+
+
+def _after(low: float, law: tuple[Array, Array], mean: float) -> PhaseType:
+    """`low`, then the law whose residual life has these rates (times its mean) and weights."""
+    rates, weights = law
     rest = PhaseType(alpha=weights * rates / float(weights @ rates), generator=-np.diag(rates / mean))
     return rest if low == 0.0 else convolution(constant(low, order=2), rest)
+
+
+def _two_phases(second: float, times: Array, wanted: Array) -> tuple[Array, Array]:
+    """Two rates with mean 1 and this second moment, one free: the nearest on a grid.
+
+    r1 + r2 - 1 = (second / 2) r1 r2 makes both moments right.
+    """
+    half = second / 2.0
+    first = max(1.0, 1.0 / half) + np.geomspace(1e-3, 1e2, 250)
+    other = (first - 1.0) / (half * first - 1.0)
+    weight = (1.0 - other) / (first - other)
+    curves = weight * np.exp(-np.outer(times, first)) + (1.0 - weight) * np.exp(-np.outer(times, other))
+    best = int(((curves - wanted[:, None]) ** 2).sum(axis=0).argmin())
+    return np.array([first[best], other[best]]), np.array([weight[best], 1.0 - weight[best]])
 
 
 def _weights(rates: Array, times: Array, wanted: Array, second: float) -> Array:
     """Weights of the exponentials nearest to the residual life, given sum 1, the mean 1 and the second moment."""
     constraints = [np.ones(len(rates)), rates]
     values = [1.0, 1.0]
-    if math.isfinite(second) and len(rates) > 2:
+    if math.isfinite(second):
         constraints.append(1.0 / rates)
         values.append(second / 2.0)
     basis = np.exp(-np.outer(times, rates))
