@@ -7,7 +7,7 @@ from importlib import import_module
 from qtheory.models import Dispatcher, Donor, Model, Network
 
 #: Jobs of a comparison and of a plain simulation, where the user names no number: about a second or two each.
-COMPARISON_JOBS = {"dispatcher": 20_000_000, "donor": 8_000_000, "flexible": 4_000_000, "network": 4_000_000}
+COMPARISON_JOBS = {"dispatcher": 20_000_000, "donor": 8_000_000, "flexible": 20_000_000, "network": 4_000_000}
 SIMULATION_JOBS = {"dispatcher": 10_000_000, "donor": 4_000_000, "flexible": 2_000_000, "network": 2_000_000}
 #: Analytic methods that may take minutes: run when they are asked for, never just to stand beside the others.
 SLOW_METHODS = frozenset({"exact"})
