@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import fft, special
+from scipy import special
 
 from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues import _poisson
@@ -106,7 +106,7 @@ def _law(arrival_rate: float, service_time: float, servers: int) -> _Law:
             iterations=_LARGEST,
             advice="the load is so near 1 that the wait given a wait is exponential to within 1 - load: use that",
         )
-    queue = _transform(load=load, servers=count, spare=spare, points=fft.next_fast_len(int(length), real=True))
+    queue = _transform(load=load, servers=count, spare=spare, points=1 << (int(length) - 1).bit_length())
     queue = queue[: int(np.ceil(_DEPTH / np.log(tilt) + 8.0 * np.sqrt(count[0]))) + 2]
     rest = queue[-1] / (tilt - 1.0)
     at_least = np.append(np.cumsum(queue[::-1])[::-1], 0.0) + rest
@@ -122,13 +122,13 @@ def _transform(*, load: FloatArray, servers: FloatArray, spare: FloatArray, poin
     decay = _poisson.entropy(order=servers, mean=load, gap=spare)[0]
     real = -2.0 * servers * np.sin(0.5 * angle) ** 2 - decay
     steps = -np.log(-np.expm1(real + 1j * servers * (np.sin(angle) - angle)))
-    weights = fft.irfft(np.conj(steps), n=points)
+    weights = np.fft.irfft(np.conj(steps), n=points)
     weights[0] = 0.0
     weights[points // 2 :] = 0.0
     with np.errstate(under="ignore"):
         shrink = np.exp(-np.log(servers / load) * np.arange(points // 2))
     empty = np.exp(-np.sum(weights[: points // 2] * shrink))
-    waiting = fft.irfft(np.conj(np.expm1(np.conj(fft.rfft(weights)))), n=points)[: points // 2]
+    waiting = np.fft.irfft(np.conj(np.expm1(np.conj(np.fft.rfft(weights)))), n=points)[: points // 2]
     queue: FloatArray = np.maximum(empty * waiting * shrink, 0.0)
     queue[0] = empty
     return queue
