@@ -12,6 +12,8 @@ from qtheory.queues.linear import Array, Factors, factor
 from qtheory.queues.markov import stationary_signed
 
 Block = Array | None
+#: Relative change at which the elimination of equal levels has settled.
+_SETTLED = 1e-14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,6 +89,11 @@ class Banded:
         """Factors of shift I - M."""
         return Shifted.of(self, shift, where)
 
+    def alike(self, i: int, j: int) -> bool:
+        """Whether two levels have the very same blocks, above and below included."""
+        above = i > 0 and self.up[i - 1] is self.up[j - 1]
+        return above and self.local[i] is self.local[j] and self.down[i] is self.down[j]
+
     def _up(self, j: int) -> Array:
         return _filled(self.up[j], self.sizes[j], self.sizes[j + 1])
 
@@ -107,12 +114,20 @@ class Shifted:
     @classmethod
     def of(cls, matrix: Banded, shift: float, where: str) -> Shifted:
         kernels: list[Factors] = []
+        before: Array | float = np.inf
         carried: Array | float = 0.0
         for j in range(len(matrix.sizes) - 1, -1, -1):
-            block = shift * np.eye(matrix.sizes[j]) - matrix._local(j) - carried
-            kernels.append(factor(block, where=where))
+            # Equal levels soon have equal kernels: far from the top the elimination has settled.
+            if (
+                kernels
+                and matrix.alike(j, j + 1)
+                and np.abs(carried - before).max() <= _SETTLED * np.abs(carried).max()
+            ):
+                kernels.append(kernels[-1])
+                continue
+            kernels.append(factor(shift * np.eye(matrix.sizes[j]) - matrix._local(j) - carried, where=where))
             if j:
-                carried = matrix._up(j - 1) @ kernels[-1].solve(matrix._down(j))
+                before, carried = carried, matrix._up(j - 1) @ kernels[-1].solve(matrix._down(j))
         return cls(matrix, tuple(reversed(kernels)))
 
     def solve(self, b: Array) -> Array:
@@ -141,9 +156,12 @@ class Shifted:
 
 
 def _minus(first: tuple[Block, ...], second: tuple[Block, ...]) -> tuple[Block, ...]:
-    return tuple(
-        one if two is None else (-two if one is None else one - two) for one, two in zip(first, second, strict=True)
-    )
+    """Differences; levels that share their blocks share the result."""
+    known: dict[tuple[int, int], Block] = {}
+    for one, two in zip(first, second, strict=True):
+        if (id(one), id(two)) not in known:
+            known[id(one), id(two)] = one if two is None else (-two if one is None else one - two)
+    return tuple(known[id(one), id(two)] for one, two in zip(first, second, strict=True))
 
 
 def _filled(block: Block, rows: int, columns: int) -> Array:

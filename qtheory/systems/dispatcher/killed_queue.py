@@ -37,6 +37,10 @@ from qtheory.systems.dispatcher.residual_fit import plain_fit, service_fit
 _PHASES = 8
 #: States a level: of the typed queue, and of the queue with Poisson kills.
 _TYPED_STATES, _POISSON_STATES = 220, 130
+#: Number of servers beyond which the levels below it, not the age process, take the time.
+_MANY = 12
+#: Share of killed jobs in the load of Group 1 beyond which more of the law of their stream is kept.
+_LARGE_SHARE = 0.3
 #: Depth of the modes in Group 0's chain, and the least in the typed queue.
 _DEPTH0, _LEAST_DEPTH = 2, 2
 
@@ -146,13 +150,15 @@ def _typed(
     apart = len(services) > 1 and chain.longs is None
     phases = sum(law.order for law in services)
     least = size(servers=min(servers[1], _LEAST_DEPTH), phases=phases)
+    states = max(int(_TYPED_STATES * min(1.0, _MANY / servers[1]) ** (1.0 / 3.0)), 4 * least)
     found: list[_Typed] = []
-    for reduced in sound_reductions(space, _LADDER if len(marks) == 1 else _LADDER_OF_TWO):
+    for reduced in sound_reductions(space, _ladder(traffic, marks=len(marks))):
         process = reduced.process
-        if process.order * least > _TYPED_STATES:
+        if process.order * least > states:
             continue
         arrivals = superposition(process, poisson(rate=traffic.long_rate)) if apart else process
-        depth = deepest(servers=servers[1], phases=phases, states=_TYPED_STATES // process.order)
+        depth = deepest(servers=servers[1], phases=phases, states=states // process.order)
+        depth = min(depth, found[0].depth) if found else depth
         try:
             queue = typed_queue(arrivals=arrivals, services=services, servers=servers[1], depth=depth, where="group1")
             waits = waits_of(queue, where="group1")
@@ -172,6 +178,13 @@ def _typed(
         if len(found) == 2:
             break
     return found
+
+
+def _ladder(traffic: Traffic, *, marks: int) -> tuple[Shifts, ...]:
+    """Where kills are the smaller part of the load, less of their law is needed."""
+    if marks > 1:
+        return _LADDER_OF_TWO
+    return _LADDER if traffic.killed_load_share > _LARGE_SHARE else _LADDER[2:]
 
 
 def _correlation(wait: Wait, *, product: float, levels: tuple[float, float], load: float) -> float:

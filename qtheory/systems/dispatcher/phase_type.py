@@ -93,7 +93,7 @@ def _occupation0(offered: Traffic) -> PhaseType:
     if q == 0.0:
         return service_fit(offered.service0)
     rest = moment_fit(offered.completed, order=3) if q < 1.0 else None
-    return atom_and_rest(limit=offered.time_limit, share=q, rest=rest, order=3)
+    return atom_and_rest(limit=offered.time_limit, share=q, rest=rest, order=4)
 
 
 def _group1(offered: Traffic, model: Dispatcher) -> _Group:

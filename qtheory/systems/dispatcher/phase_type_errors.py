@@ -29,9 +29,9 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
     if traffic.poisson and (servers == 1 or exponential):
         return _FLOOR
     rare = _rarity(wait)
-    error = 0.0006 + 0.0015 * (1.0 - wait.probability) + 0.0006 * rare**2
+    error = 0.0004 + 0.001 * (1.0 - wait.probability) + 0.0005 * rare**2
     if not traffic.poisson:
-        error = 0.0008 + 2.0 * error
+        error = 0.0008 + 2.5 * error
     return error + _far(traffic.occupations[group], wait)
 
 
