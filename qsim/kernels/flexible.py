@@ -250,6 +250,9 @@ def draw_picks(routing: State, queues: int, distinct: bool, picks: Picks) -> Non
 @helper
 def draw_kinds(classes: State, fraction: float, uniforms: Array, kinds: Kinds) -> None:
     """Classes of a block of jobs."""
+    if fraction <= 0.0 or fraction >= 1.0:
+        kinds[:] = FLEXIBLE if fraction > 0.0 else DEDICATED
+        return
     fill_uniform(classes, uniforms)
     for i in range(kinds.size):
         kinds[i] = FLEXIBLE if uniforms[i] < fraction else DEDICATED
@@ -341,6 +344,8 @@ def simulate(
         )
         if drawn >= warmup:
             for kind in range(2):
+                if fraction == 1.0 - kind:
+                    continue
                 kept = 0
                 for i in range(size):
                     waits[kept] = starts[i] - gaps[i]

@@ -77,6 +77,7 @@ def table(
     responses: Mapping[str, Value],
     stays: Sequence[Mapping[str, Stay]] = (),
     round_off: float = 0.0,
+    exact: bool = False,
     idle: float = 0.0,
     at: Sequence[float] = (),
 ) -> Table[Value]:
@@ -86,9 +87,10 @@ def table(
     ----------
     responses : mean response by scope, in mean services; a scope left out is left out of the table.
     stays : laws of response and wait by scope, first come first served. Two of them bracket: the value is their middle
-        and half their difference the error. One is an approximation as good as the mean, and its errors follow from
-        that of the mean (`quantile_error`, `chance_error`).
+        and half their difference the error.
     round_off : relative round-off of what is taken from `stays`.
+    exact : whether `stays` are exact (or bracket); else they are as good as the mean, and the errors of what is taken
+        from them follow from that of the mean (`quantile_error`, `chance_error`).
     idle : what P(a flexible job finds no idle queue) may be off, for an approximation.
     at : times for `tail_response`.
     """
@@ -101,11 +103,11 @@ def table(
         waits[scope] = Value(value=max(response.value - 1.0, 0.0), error=response.error, note=response.note)
     rows |= {("mean_wait", scope): _scaled(wait, unit) for scope, wait in waits.items()}
     for scope, response in responses.items():
-        off = chance_offset(model, idle=idle)[scope] if len(stays) == 1 else 0.0
+        off = chance_offset(model, idle=idle)[scope]
         for key, values in _ask(stays, scope=scope, unit=unit, at=at).items():
             middle = (max(values) + min(values)) / 2.0
             error = (max(values) - min(values)) / 2.0 + round_off * middle
-            if len(stays) == 1:
+            if not exact:
                 if key[0] in _CHANCES:
                     error += chance_error(middle, response) + off
                 else:

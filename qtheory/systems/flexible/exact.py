@@ -94,7 +94,7 @@ def _without_choice(model: Flexible, at: Sequence[float]) -> Table[Value]:
             responses["flexible"] = Value(value=1.0 / (1.0 - power))
         stays["all"] = stays["dedicated"]
         responses = {"all": responses["dedicated"]} | responses
-        return answers.table(model, responses=responses, stays=[stays, stays], round_off=1e-13, at=at)
+        return answers.table(model, responses=responses, stays=[stays], round_off=1e-13, exact=True, at=at)
     if model.discipline == "ps":
         mean = Value(value=1.0 / (1.0 - rho))
     else:
@@ -159,7 +159,7 @@ def _pair(model: Flexible, *, weights: Array, at: Sequence[float]) -> Solution:
     }
     stays: list[dict[str, Stay]] = []
     if model.discipline == "fcfs":
-        stays = 2 * [_stays(np.stack(pair_tails(load=rho, fraction=choosing)), weights=weights, fraction=p)]
+        stays = [_stays(np.stack(pair_tails(load=rho, fraction=choosing)), weights=weights, fraction=p)]
     rows = _table(model, responses=responses, stays=stays, round_off=_TAILS + 10.0 * off / means.number, at=at)
     return Solution(
         model=model, method=METHOD, measures=rows, residual=off / means.number, details={"degree": means.degree}
@@ -222,4 +222,4 @@ def _table(
         if model.flexible_fraction == 1.0:
             kept["flexible"] = responses["all"]
         return answers.table(model, responses=kept)
-    return answers.table(model, responses=responses, stays=stays, round_off=round_off, at=at)
+    return answers.table(model, responses=responses, stays=stays, round_off=round_off, exact=True, at=at)

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,7 @@ def _sums(chances: list[float]) -> Array:
     return np.asarray(tail / tail[0])
 
 
+@lru_cache(maxsize=8)
 def _converged(*, load: float, fraction: float) -> tuple[float, float, _Diagonal]:
     """E[T], its error and D, the degree raised until E[T] stands still."""
     check(load=load, fraction=fraction, choices=2)
