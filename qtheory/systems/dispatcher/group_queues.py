@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,7 +131,7 @@ def _resolvents(vector: Array, factors: Factors) -> list[Array]:
 def stand_in(traffic: Traffic) -> ArrivalProcess:
     """The arrivals: Poisson, or renewal with a law of three phases (five after a positive least interval).
 
-    By five moments; intervals of scv above 1 by their residual life where the moments say too little of it.
+    By five moments; by the residual life where there is no such law or it is far from the residual life.
     """
     if traffic.poisson:
         return poisson(rate=traffic.rate)
@@ -138,8 +139,9 @@ def stand_in(traffic: Traffic) -> ArrivalProcess:
     if not math.isfinite(law.scv):
         return renewal(residual_fit(law, phases=2))
     fit = moment_fit(law, order=3)
-    if law.scv > 1.0 and residual_gap(law, fit) > _FOLLOWED:
-        fit = residual_fit(law, phases=3)
+    if (law.scv > 1.0 or fit.order < 3) and residual_gap(law, fit) > _FOLLOWED:
+        with suppress(NotConverged):
+            fit = residual_fit(law, phases=3)
     return renewal(fit)
 
 

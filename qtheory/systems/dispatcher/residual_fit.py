@@ -26,7 +26,9 @@ _FAR_TIMES = np.logspace(-2.0, 3.5, 88)
 _LEAST = 0.1
 #: A fit by five moments follows the residual life up to this; one by three only if it is as near as the second figure.
 _FOLLOWED, _FOLLOWED_BY_TWO = 0.05, 0.012
-_SLOWEST, _FASTEST = math.log(2e-4), math.log(80.0)
+#: Logarithms of the slowest rate, and of the least and the largest ratio of two that follow each other.
+_SLOWEST, _APART, _WIDEST = math.log(2e-4), 0.15, 6.0
+_LARGEST_WEIGHT = 1e3
 
 
 def service_fit(law: Distribution) -> PhaseType:
@@ -88,16 +90,25 @@ def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
     wanted = np.asarray(law.excess(low + mean * times)) / mean
     if phases == 2 and math.isfinite(second):
         return _after(low, _two_phases(second, times, wanted), mean)
-    start = np.log(np.geomspace(4.0, 0.1 if second < 10.0 else 0.01, phases))
+    slowest = 0.1 if second < 10.0 else 0.01
+    gap = math.log(4.0 / slowest) / (phases - 1)
 
-    def misses(logs: Array) -> Array:
-        weights = _weights(np.exp(logs), times, wanted, second)
-        return np.asarray(np.exp(-np.outer(times, np.exp(logs))) @ weights - wanted)
+    def misses(steps: Array) -> Array:
+        rates = np.exp(np.cumsum(steps))
+        return np.asarray(np.exp(-np.outer(times, rates)) @ _weights(rates, times, wanted, second) - wanted)
 
-    found = least_squares(misses, start, bounds=(_SLOWEST, _FASTEST), xtol=1e-6, ftol=1e-8, max_nfev=60)
-    rates = np.exp(found.x)
+    # The slowest rate and the steps from each to the next: poles kept apart have moderate weights.
+    found = least_squares(
+        misses,
+        np.array([math.log(slowest), *[gap] * (phases - 1)]),
+        bounds=([_SLOWEST, *[_APART] * (phases - 1)], [math.log(10.0), *[_WIDEST] * (phases - 1)]),
+        xtol=1e-6,
+        ftol=1e-8,
+        max_nfev=60,
+    )
+    rates = np.exp(np.cumsum(found.x))
     weights = _weights(rates, times, wanted, second)
-    if not np.isfinite(weights).all() or np.abs(weights * rates).max() > 1e3:
+    if not np.isfinite(weights).all() or np.abs(weights * rates).max() > _LARGEST_WEIGHT:
         raise NotConverged(
             where="fit to the residual life",
             residual=float(found.cost),
