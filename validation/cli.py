@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,6 +71,9 @@ def run(arguments: list[str]) -> int:
 
 def main() -> None:
     """Entry point of the command."""
+    # The blocks are small: a second BLAS thread costs more than it brings. Read when NumPy is loaded, hence here.
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     sys.exit(run(sys.argv[1:]))
 
 
