@@ -81,14 +81,10 @@ def _deciding(model: Network) -> Layout:
     known: dict[tuple[int, str, frozenset[Route]], Place] = {}
 
     def ways(c: int, remaining: Sequence[Route]) -> list[Place | None]:
-        tails: dict[str, list[Route]] = {}
-        leaving = False
+        tails: dict[str | None, list[Route]] = {}
         for route in remaining:
-            if route:
-                tails.setdefault(route[0], []).append(route[1:])
-            leaving = leaving or not route
-        found: list[Place | None] = [at(c, name, rest) for name, rest in tails.items()]
-        return [*found, None] if leaving else found
+            tails.setdefault(route[0] if route else None, []).append(route[1:])
+        return [None if name is None else at(c, name, rest) for name, rest in tails.items()]
 
     def at(c: int, name: str, rest: Sequence[Route]) -> Place:
         key = c, name, frozenset(rest)

@@ -57,6 +57,20 @@ def test_every_policy_against_its_exact_chain(policy):
         agree(estimate, (measure, scope), value.value, within=value.error, power=0.15)
 
 
+@pytest.mark.parametrize("kind", ["jsq", "jsr", "maxweight"])
+def test_leaving_is_a_choice_where_one_route_begins_another(kind):
+    """Jobs at the first server may leave or go on: the exit counts as empty, and as the first or second listed."""
+    for routes in ([["a"], ["a", "b"]], [["a", "b"], ["a"]]):
+        classes = [{"rate": 0.6, "routes": routes}, {"rate": 0.3, "routes": [["b"]]}]
+        fields = {"servers": {"a": 1.0, "b": 0.8}, "classes": classes, "policy": {"kind": kind}}
+        model = parse({"kind": "network"} | fields)
+        exact = qtheory.solve(model, method="chain", precision=1e-3)
+        estimate = simulate(model, jobs=320_000)
+        for scope in ("all", "a", "b"):
+            value = exact["mean_number", scope]
+            agree(estimate, ("mean_number", scope), value.value, within=value.error, power=0.15)
+
+
 class TestKnownTotals:
     @pytest.mark.parametrize("case", [key for key, row in TOTALS.items() if row[:2] == ("fig3", 1.0) or row[1] == 0.3])
     def test_light_and_middling(self, case):
