@@ -104,7 +104,7 @@ def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray, within
     x1, x2 = left, right
     f1, f2 = over(x1), over(x2)
     t = np.full_like(x1, 0.5)
-    for _ in range(_STEPS):
+    for turn in range(_STEPS):
         x = x1 + t * (x2 - x1)
         f = over(x)
         same = (f >= 0.0) == (f1 >= 0.0)
@@ -119,6 +119,8 @@ def _chandrupatla(over: Function, *, left: FloatArray, right: FloatArray, within
             xi, phi = (x1 - x2) / (x3 - x2), (f1 - f2) / (f3 - f2)
             step = f1 / (f2 - f1) * f3 / (f2 - f3) + (x3 - x1) / (x2 - x1) * f1 / (f3 - f1) * f2 / (f3 - f2)
             safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi) & np.isfinite(step)
+        # Beside a jump the quadratic steps creep along one side: every fourth step halves the bracket.
+        safe &= turn % 4 != 3
         bound = np.minimum(least, 0.5)
         t = np.clip(np.where(safe, step, 0.5), bound, 1.0 - bound)
     return np.where(f1 >= 0.0, np.where(f2 >= 0.0, np.minimum(x1, x2), x1), x2)

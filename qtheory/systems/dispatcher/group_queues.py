@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,16 +11,10 @@ import numpy as np
 from qtheory.models import NotConverged
 from qtheory.queues.age import TypedQueue, typed_queue
 from qtheory.queues.linear import Array, Factors, dense, factor
-from qtheory.queues.map import ArrivalProcess, poisson, renewal
+from qtheory.queues.map import ArrivalProcess
 from qtheory.queues.multiserver_ph import map_ph_c
 from qtheory.queues.occupancy import size
 from qtheory.queues.phase_type import PhaseType
-from qtheory.systems.dispatcher.loads import Traffic
-from qtheory.systems.dispatcher.pieces import moment_fit, residual_gap
-from qtheory.systems.dispatcher.residual_fit import residual_fit
-
-#: A fit to intervals follows their residual life up to this.
-_FOLLOWED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,23 +119,6 @@ def _resolvents(vector: Array, factors: Factors) -> list[Array]:
     for _ in range(5):
         vectors.append(factors.solve_left(vectors[-1]))
     return vectors
-
-
-def stand_in(traffic: Traffic) -> ArrivalProcess:
-    """The arrivals: Poisson, or renewal with a law of three phases (five after a positive least interval).
-
-    By five moments; by the residual life where there is no such law or it is far from the residual life.
-    """
-    if traffic.poisson:
-        return poisson(rate=traffic.rate)
-    law = traffic.interarrival
-    if not math.isfinite(law.scv):
-        return renewal(residual_fit(law, phases=2))
-    fit = moment_fit(law, order=3)
-    if (law.scv > 1.0 or fit.order < 3) and residual_gap(law, fit) > _FOLLOWED:
-        with suppress(NotConverged):
-            fit = residual_fit(law, phases=3)
-    return renewal(fit)
 
 
 def deepest(*, servers: int, phases: int, states: int) -> int:

@@ -26,12 +26,12 @@ from qtheory.systems.dispatcher.group_queues import (
     deepest,
     many_server_wait,
     mean_product,
-    stand_in,
     waits_of,
 )
 from qtheory.systems.dispatcher.loads import Traffic
 from qtheory.systems.dispatcher.pieces import constant, moment_fit
 from qtheory.systems.dispatcher.residual_fit import plain_fit, service_fit
+from qtheory.systems.dispatcher.stand_ins import stand_in
 
 #: Most phases of both service laws together in the typed queue; richer laws come in by the Poisson queue.
 _PHASES = 8

@@ -10,24 +10,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from qtheory.models import Dispatcher, NotConverged
+from qtheory.models import Dispatcher
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher import phase_type_errors as errors
 from qtheory.systems.dispatcher.delay import Delay
-from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait, stand_in
+from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait
 from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.killed_queue import KilledQueue, killed_queue
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
 from qtheory.systems.dispatcher.pieces import atom_and_rest, moment_fit
 from qtheory.systems.dispatcher.residual_fit import service_fit
+from qtheory.systems.dispatcher.stand_ins import stand_in, stand_in_remarks
 from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
-_STATES = 130
+#: States a level of a group without kills, for Poisson and for other arrivals.
+_STATES, _STATES_OF_RENEWAL = 130, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +61,10 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     >>> round(solve(model)["mean_response", "all"].value, 2)  # simulated: 2.2940 +- .0007
     2.29
     """
-    offered = traffic(model)
+    offered = _offered(model.replace(servers=(1, 1)))
     require_stable(offered.offered, servers=model.servers)
     first = _group0(offered, servers=model.servers[0])
     second = _group1(offered, model)
-    remarks = [group.remark for group in (first, second) if group.remark]
     measures = table(
         offered,
         servers=model.servers,
@@ -71,11 +73,19 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
         correlation=second.correlation,
         at=at,
     )
+    remarks = stand_in_remarks(offered, model)
     return Solution(
         model=model,
-        method=f"phase-type ({'; '.join(remarks)})" if remarks else "phase-type",
+        method=f"phase-type ({second.remark})" if second.remark else "phase-type",
         measures=measures,
+        details={"remarks": remarks} if remarks else {},
     )
+
+
+@lru_cache(maxsize=16)
+def _offered(model: Dispatcher) -> Traffic:
+    """What is offered does not hang on the servers: designs of one model share it, and with it the fits of its laws."""
+    return traffic(model)
 
 
 def _group0(offered: Traffic, *, servers: int) -> _Group:
@@ -152,22 +162,16 @@ def _queue(offered: Traffic, *, group: int, servers: int, service: PhaseType) ->
     """M/ME/c, or MAP/ME/c fed by the thinned arrivals."""
     keep = offered.rates[group] / offered.rate
     arrivals = stand_in(offered).thinned(keep=keep)
-    depth = deepest(servers=servers, phases=service.order, states=_STATES // arrivals.order)
+    states = _STATES if offered.poisson else _STATES_OF_RENEWAL // arrivals.order
+    depth = deepest(servers=servers, phases=service.order, states=states)
     return many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=depth, where=f"group{group}")
 
 
 def _infinite(offered: Traffic, *, group: int, servers: int) -> Delay | None:
     """The delay of a group whose mean wait is infinite, or None."""
-    infinite, undecided = finiteness_of_mean(
+    infinite, _ = finiteness_of_mean(
         offered.occupations[group], offered=offered.offered[group], servers=np.array([float(servers)])
     )
-    if undecided[0]:
-        raise NotConverged(
-            where=f"group{group}",
-            residual=math.inf,
-            iterations=0,
-            advice="whether the mean wait is finite is not known at a whole offered load: vary the load a little",
-        )
     if not infinite[0]:
         return None
     return Delay(

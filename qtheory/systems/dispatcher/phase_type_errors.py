@@ -16,6 +16,7 @@ from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.group_queues import Wait
 from qtheory.systems.dispatcher.killed_queue import KilledQueue
 from qtheory.systems.dispatcher.loads import Traffic
+from qtheory.systems.dispatcher.stand_ins import intervals_are_matched
 
 #: Relative error where nothing else is left: rounding in the solvers.
 _FLOOR = 1e-7
@@ -32,6 +33,8 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
     error = 0.0004 + 0.001 * (1.0 - wait.probability) + 0.0005 * rare**2
     if not traffic.poisson:
         error = 0.0008 + 2.5 * error
+        if not intervals_are_matched(traffic):
+            error += 0.004 + 0.012 * (1.0 - wait.probability)
     return error + _far(traffic.occupations[group], wait)
 
 
@@ -39,6 +42,8 @@ def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait) -> float:
     """Relative error of the mean waits of Group 1 where killed jobs join it; `wait` is that of any job."""
     rare, distance = _rarity(wait), abs(math.log(max(found.ratio, 1e-12)))
     error = 0.0015 + 0.0015 * rare**2 + 0.02 * distance * (0.3 + rare + 0.3 * rare**2)
+    if not intervals_are_matched(traffic):
+        error += 0.004 + 0.012 * (1.0 - wait.probability)
     return error + 0.7 * found.spread + 0.2 * found.correction + _far(traffic.occupations[1], wait)
 
 

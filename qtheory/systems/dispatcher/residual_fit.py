@@ -8,6 +8,7 @@ times at which the queue moves, beside the mean and the second moment.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -31,6 +32,7 @@ _SLOWEST, _APART, _WIDEST = math.log(2e-4), 0.15, 6.0
 _LARGEST_WEIGHT = 1e3
 
 
+@lru_cache(maxsize=256)
 def service_fit(law: Distribution) -> PhaseType:
     """Three phases by five moments where their residual life is near that of `law`, else a fit to the residual life.
 
@@ -65,6 +67,7 @@ def service_fit(law: Distribution) -> PhaseType:
     return simple
 
 
+@lru_cache(maxsize=256)
 def plain_fit(law: Distribution) -> PhaseType:
     """As `service_fit`, but two phases instead of three or four where the residual life is followed."""
     fit = service_fit(law)
