@@ -44,7 +44,8 @@ def measures(model: Network, where: Places, *, number: Array, departures: Array,
     for n, name in enumerate(model.servers):
         here = server == n
         rate = float(departures[here].sum())
-        if rate > 0:
+        # A split from a linear programme may leave rounding where it means no visits at all.
+        if rate > 1e-12 * float(arrivals.sum()):
             jobs = float(number[here].sum())
             rows["mean_response", name] = Value(value=jobs / rate, error=_ratio_error(jobs, rate, error))
             rows["mean_number", name] = Value(value=jobs, error=error)
