@@ -14,6 +14,10 @@ from qtheory.systems.network.expansion import Array
 from qtheory.systems.network.places import Places
 
 
+#: Less traffic than this share of all arrivals is round-off.
+_NONE = 1e-12
+
+
 def check_times(at: Sequence[float]) -> None:
     """A network has means only: raise `InvalidModel` if tail probabilities are asked for."""
     rule = "tail_response is not known for a network; its measures are means"
@@ -44,8 +48,8 @@ def measures(model: Network, where: Places, *, number: Array, departures: Array,
     for n, name in enumerate(model.servers):
         here = server == n
         rate = float(departures[here].sum())
-        # A split from a linear programme may leave rounding where it means no visits at all.
-        if rate > 1e-12 * float(arrivals.sum()):
+        # Visits that do not exceed the error (of a truncation, or of rounding) may be none at all.
+        if rate > max(error, 1e-12 * float(arrivals.sum())):
             jobs = float(number[here].sum())
             rows["mean_response", name] = Value(value=jobs / rate, error=_ratio_error(jobs, rate, error))
             rows["mean_number", name] = Value(value=jobs, error=error)
