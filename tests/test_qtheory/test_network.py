@@ -200,15 +200,15 @@ class TestProductForm:
         model = random_network(rng, policy={"kind": "bernoulli"}, load=float(rng.uniform(0.1, 0.95)))
         solution = qtheory.solve(model, method="product-form")
         loads = solution.details["loads"]
-        scopes = ["all", *(c.name for c in model.classes), *(s for s in model.servers if loads[s] > 0)]
+        scopes = ["all", *(c.name for c in model.classes), *(s for s in model.servers if loads[s] > 1e-9)]
         for scope in scopes:
             number, rate = solution["mean_number", scope].value, solution["throughput", scope].value
             assert number == pytest.approx(rate * solution["mean_response", scope].value, rel=1e-9)
         for server, load in loads.items():
-            if load > 0:
+            if load > 1e-9:
                 assert solution["mean_number", server].value == pytest.approx(load / (1 - load), rel=1e-9)
                 assert solution["throughput", server].value == pytest.approx(load * model.servers[server], rel=1e-9)
-        total = sum(solution["mean_number", s].value for s in model.servers if loads[s] > 0)
+        total = sum(solution["mean_number", s].value for s in model.servers if loads[s] > 1e-9)
         assert total == pytest.approx(solution["mean_number", "all"].value, rel=1e-9)
 
     def test_an_overloaded_server_is_named(self):

@@ -64,6 +64,7 @@ def test_random_networks_match_the_product_form(seed):
         chain = qtheory.solve(model, method="chain", precision=1e-4, most_states=6_000)
     except NotConverged:
         return  # too many places for a quick test
+    assert set(chain.measures) == set(exact.measures)
     for key, value in chain.measures.items():
         assert abs(value.value - exact[key].value) <= value.error + 1e-12, key
 

@@ -13,7 +13,6 @@ from qtheory.solution import Value
 from qtheory.systems.network.expansion import Array
 from qtheory.systems.network.places import Places
 
-
 #: Less traffic than this share of all arrivals is round-off.
 _NONE = 1e-12
 
