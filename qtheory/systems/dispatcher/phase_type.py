@@ -24,13 +24,13 @@ from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.killed_queue import KilledQueue, killed_queue
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
-from qtheory.systems.dispatcher.pieces import atom_and_rest, moment_fit
+from qtheory.systems.dispatcher.pieces import atom_and_rest
 from qtheory.systems.dispatcher.residual_fit import service_fit
 from qtheory.systems.dispatcher.stand_ins import stand_in, stand_in_remarks
 from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
 #: States a level of a group without kills, for Poisson and for other arrivals.
-_STATES, _STATES_OF_RENEWAL = 130, 200
+_STATES, _STATES_OF_RENEWAL = 130, 260
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def _occupation0(offered: Traffic) -> PhaseType:
     q = offered.kill_probability
     if q == 0.0:
         return service_fit(offered.service0)
-    rest = moment_fit(offered.completed, order=3) if q < 1.0 else None
+    rest = service_fit(offered.completed) if q < 1.0 else None
     return atom_and_rest(limit=offered.time_limit, share=q, rest=rest, order=4)
 
 

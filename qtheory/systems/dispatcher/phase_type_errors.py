@@ -2,7 +2,8 @@
 
 Relative errors of mean waits grow with l = -ln P(W > 0): a rare wait is a tail event, and stand-ins of low order err
 in the exponent. Behind the kill stream they grow with its distance from a Poisson stream as well, with the
-difference that another reduction makes, and with what richer laws changed in the queue with Poisson kills.
+share of kills in the load, with the difference that another reduction makes, and with what richer laws changed in the
+queue with Poisson kills.
 The constants were set by hand on simulated systems (Poisson and renewal arrivals, half of them with more than half of
 Group 1's load killed; 1 to 60 servers, loads .3 to .95) and checked on others.
 """
@@ -30,9 +31,9 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
     if traffic.poisson and (servers == 1 or exponential):
         return _FLOOR
     rare = _rarity(wait)
-    error = 0.0004 + 0.001 * (1.0 - wait.probability) + 0.0005 * rare**2
+    error = 0.0003 + 0.0006 * (1.0 - wait.probability) + 0.0005 * rare**2
     if not traffic.poisson:
-        error = 0.0008 + 2.5 * error
+        error = 0.0004 + 2.5 * error
         if not intervals_are_matched(traffic):
             error += 0.004 + 0.012 * (1.0 - wait.probability)
     return error + _far(traffic.occupations[group], wait)
@@ -41,7 +42,8 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
 def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait) -> float:
     """Relative error of the mean waits of Group 1 where killed jobs join it; `wait` is that of any job."""
     rare, distance = _rarity(wait), abs(math.log(max(found.ratio, 1e-12)))
-    error = 0.0015 + 0.0015 * rare**2 + 0.02 * distance * (0.3 + rare + 0.3 * rare**2)
+    killed = traffic.killed_load_share
+    error = 0.0006 + 0.0008 * rare**2 + distance * (0.04 * killed**2 + 0.02 * (0.3 + rare + 0.3 * rare**2))
     if not intervals_are_matched(traffic):
         error += 0.004 + 0.012 * (1.0 - wait.probability)
     return error + 0.7 * found.spread + 0.2 * found.correction + _far(traffic.occupations[1], wait)
