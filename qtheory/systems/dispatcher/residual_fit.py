@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from qtheory.laws import Distribution
-from qtheory.models import NotConverged
+from qtheory.models import InvalidModel, NotConverged
 from qtheory.queues.linear import Array
 from qtheory.queues.phase_algebra import convolution
 from qtheory.queues.phase_type import PhaseType
@@ -30,6 +30,7 @@ _FOLLOWED, _FOLLOWED_BY_TWO = 0.05, 0.012
 #: Logarithms of the slowest rate, and of the least and the largest ratio of two that follow each other.
 _SLOWEST, _APART, _WIDEST = math.log(2e-4), 0.15, 6.0
 _LARGEST_WEIGHT = 1e3
+_CONSTANT = 1e-6
 
 
 @lru_cache(maxsize=256)
@@ -83,9 +84,11 @@ def residual_fit(law: Distribution, *, phases: int) -> PhaseType:
     """The smallest value of `law`, then a law of `phases` real poles whose residual life follows that of the rest.
 
     Mean and, where finite, second moment are exact; the poles minimise the squared error of the residual life's
-    distribution function on a logarithmic grid. Weights may be negative. Raises `NotConverged` if no minimum is
-    found.
+    distribution function on a logarithmic grid. Weights may be negative. Raises `NotConverged` if no sound minimum is
+    found, `InvalidModel` for a constant.
     """
+    if law.scv < _CONSTANT:
+        raise InvalidModel(field="law", rule="must vary to have its residual life fitted", value=law.name)
     low = law.support[0] if law.support[0] > _LEAST * law.mean else 0.0
     mean = law.mean - low
     second = (law.variance + mean**2) / mean**2 if math.isfinite(law.scv) else math.inf
