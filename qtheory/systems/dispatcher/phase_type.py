@@ -14,7 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from qtheory.models import Dispatcher
+from qtheory.models import Dispatcher, NotConverged
+from qtheory.queues.fitting import two_moments
+from qtheory.queues.map import ArrivalProcess, renewal
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher import phase_type_errors as errors
@@ -31,6 +33,8 @@ from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
 #: States a level of a group without kills, for Poisson and for other arrivals.
 _STATES, _STATES_OF_RENEWAL = 130, 260
+#: Least scv of intervals that a proper chain of few phases has.
+_LEAST_SCV = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +77,11 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
         correlation=second.correlation,
         at=at,
     )
+    made_good = "; ".join(group.remark for group in (first, second) if group.remark)
     remarks = stand_in_remarks(offered, model)
     return Solution(
         model=model,
-        method=f"phase-type ({second.remark})" if second.remark else "phase-type",
+        method=f"phase-type ({made_good})" if made_good else "phase-type",
         measures=measures,
         details={"remarks": remarks} if remarks else {},
     )
@@ -94,7 +99,7 @@ def _group0(offered: Traffic, *, servers: int) -> _Group:
     infinite = _infinite(offered, group=0, servers=servers)
     if infinite is not None:
         return _Group(delay=infinite, apart={})
-    return _Group(delay=_pure(offered, group=0, servers=servers, service=_occupation0(offered)), apart={})
+    return _pure(offered, group=0, servers=servers, service=_occupation0(offered))
 
 
 def _occupation0(offered: Traffic) -> PhaseType:
@@ -114,7 +119,7 @@ def _group1(offered: Traffic, model: Dispatcher) -> _Group:
     if infinite is not None:
         return _Group(delay=infinite, apart={})
     if offered.killed_rate == 0.0:
-        return _Group(delay=_pure(offered, group=1, servers=servers, service=service_fit(offered.service1)), apart={})
+        return _pure(offered, group=1, servers=servers, service=service_fit(offered.service1))
     found = killed_queue(offered, servers=model.servers, short_fraction=model.short_fraction)
     if found is None:
         return _dispersed(offered, model)
@@ -137,34 +142,50 @@ def _typed(offered: Traffic, found: KilledQueue) -> _Group:
 def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:
     """The queue with Poisson kills, times the ratio by which work is less dispersed."""
     service = service_fit(offered.occupation1)
-    wait = _queue(offered, group=1, servers=model.servers[1], service=service)
+    wait, remark = _queue(offered, group=1, servers=model.servers[1], service=service)
     first, second = (np.array([float(count)]) for count in model.servers)
     ratio = float(work_dispersion_ratio(offered, servers0=first, servers1=second)[0])
-    relative = errors.dispersed(ratio=ratio, wait=wait)
+    relative = 1.0 if remark else errors.dispersed(ratio=ratio, wait=wait)
     return _Group(
         delay=errors.delay(wait.times(ratio), relative=relative, shape_error=0.05),
         apart={},
-        remark="group1 by work dispersion: no reduction of the kill stream is sound",
+        remark="; ".join(filter(None, ["group1 by work dispersion: no reduction of its kills is sound", remark])),
     )
 
 
-def _pure(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> Delay:
+def _pure(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> _Group:
     """The delay of a group that sees a thinning of the arrivals only."""
-    wait = _queue(offered, group=group, servers=servers, service=service)
+    wait, remark = _queue(offered, group=group, servers=servers, service=service)
     exponential = service.order == 1 and is_exponential(offered.occupations[group])
     relative = errors.pure(offered, group=group, servers=servers, wait=wait, exponential=exponential)
     exact = offered.poisson and exponential
     shape = 0.0 if exact else errors.shape(offered.occupations[group], wait=wait)
-    return errors.delay(wait, relative=relative, shape_error=shape)
+    if remark:
+        relative = 1.0
+    return _Group(delay=errors.delay(wait, relative=relative, shape_error=shape), apart={}, remark=remark)
 
 
-def _queue(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> Wait:
-    """M/ME/c, or MAP/ME/c fed by the thinned arrivals."""
-    keep = offered.rates[group] / offered.rate
-    arrivals = stand_in(offered).thinned(keep=keep)
-    states = _STATES if offered.poisson else _STATES_OF_RENEWAL // arrivals.order
-    depth = deepest(servers=servers, phases=service.order, states=states)
-    return many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=depth, where=f"group{group}")
+def _queue(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> tuple[Wait, str]:
+    """M/ME/c, or MAP/ME/c fed by the thinned arrivals; and a remark where the arrivals had to be made less regular.
+
+    Rational arrivals more regular than any chain of few phases can give negative probabilities where waits are rare.
+    """
+    keep, where = offered.rates[group] / offered.rate, f"group{group}"
+
+    def wait(arrivals: ArrivalProcess) -> Wait:
+        states = _STATES if offered.poisson else _STATES_OF_RENEWAL // arrivals.order
+        depth = deepest(servers=servers, phases=service.order, states=states)
+        thinned = arrivals.thinned(keep=keep)
+        return many_server_wait(arrivals=thinned, service=service, servers=servers, depth=depth, where=where)
+
+    try:
+        return wait(stand_in(offered)), ""
+    except NotConverged:
+        if offered.poisson:
+            raise
+        scv = max(offered.scv, _LEAST_SCV)
+        proper = two_moments(mean=1.0 / offered.rate, scv=scv)
+        return wait(renewal(proper)), f"{where} with intervals of scv {scv:.3g}: no sound answer with sharper ones"
 
 
 def _infinite(offered: Traffic, *, group: int, servers: int) -> Delay | None:
