@@ -132,8 +132,8 @@ def _typed(offered: Traffic, found: KilledQueue) -> _Group:
     mixed = Wait.mixed([(rates[name], wait) for name, wait in waits.items()])
     relative = errors.with_kills(offered, found=found, wait=mixed)
     shape = errors.shape(offered.occupations[1], wait=mixed)
-    # The correlation of the two waits of a killed job is known to a quarter of itself.
-    shapes = {"killed": shape + 0.25 * found.correlation, "long": shape}
+    # What the correlation of the two waits of a killed job does is known to a part of itself.
+    shapes = {"killed": shape + 0.15 * found.correlation, "long": shape}
     apart = {name: errors.delay(wait, relative=relative, shape_error=shapes[name]) for name, wait in waits.items()}
     group = errors.delay(mixed, relative=relative, shape_error=shape)
     return _Group(delay=group, apart=apart, correlation=found.correlation)

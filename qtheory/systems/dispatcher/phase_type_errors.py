@@ -4,8 +4,10 @@ Relative errors of mean waits grow with l = -ln P(W > 0): a rare wait is a tail 
 in the exponent. Behind the kill stream they grow with its distance from a Poisson stream as well, with the
 share of kills in the load, with the difference that another reduction makes, and with what richer laws changed in the
 queue with Poisson kills.
-The constants were set by hand on simulated systems (Poisson and renewal arrivals, half of them with more than half of
-Group 1's load killed; 1 to 60 servers, loads .3 to .95) and checked on others.
+The constants were set by hand on 37 simulated systems (Poisson and renewal arrivals, many with more than half of
+Group 1's load killed; 1 to 60 servers, loads .3 to .95) and looked at again on 28 others. There the mean response of
+all jobs lay within its error, and the simulation's, 28 times in 28, those of the classes 77 times in 79; the median
+error claimed was 2 to 11 times the median difference, most of which is the simulation's own.
 """
 
 from __future__ import annotations
