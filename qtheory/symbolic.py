@@ -21,9 +21,9 @@ from html.entities import html5
 from typing import Any, TypeAlias
 
 import sympy
-from scipy import special
 from sympy.printing.mathml import mathml as _print_mathml
 
+from qtheory._lazy import special
 from qtheory.models.errors import InvalidModel
 from qtheory.systems.donor import symbolic as donor
 

@@ -6,8 +6,8 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.laws._distribution import NO_ATOMS, Distribution, FloatArray, describes
 from qtheory.models import laws
 

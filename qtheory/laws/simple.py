@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.laws._distribution import Distribution, FloatArray, describes
 from qtheory.models import laws
 

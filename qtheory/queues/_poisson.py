@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.queues._values import FloatArray
 
 _SMALL_ORDER = 16.0

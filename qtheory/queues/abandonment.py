@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.queues import _poisson, erlang
 from qtheory.queues._values import FloatArray, Values, nonnegative, positive, shaped
 

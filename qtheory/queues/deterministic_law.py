@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues import _poisson
 from qtheory.queues._inversion import survival_quantile

@@ -7,8 +7,8 @@ incomplete gamma function: for a below c, Q lies between 1/2 and 1 and nothing c
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.queues import _poisson
 from qtheory.queues._values import FloatArray, Values, blocks, nonnegative, positive, require_stable, shaped
 

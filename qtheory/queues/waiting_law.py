@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues._inversion import survival_quantile
 from qtheory.queues._values import FloatArray, Values, levels, nonnegative, positive, probabilities, shaped

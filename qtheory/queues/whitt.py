@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.queues import erlang
 from qtheory.queues._values import (
     FloatArray,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import legendre
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.laws import Distribution
 from qtheory.queues.linear import Array
 from qtheory.queues.phase_type import PhaseType

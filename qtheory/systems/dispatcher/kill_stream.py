@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.systems.dispatcher.loads import Traffic
 
 FloatArray = NDArray[np.float64]

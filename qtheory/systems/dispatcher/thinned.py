@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from qtheory._lazy import special
 from qtheory.laws import Distribution
 from qtheory.models import NotConverged
 from qtheory.queues import erlang, renewal
