@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,37 +18,37 @@ from validation.commands.shared import NoAnswer
 DONE, DISAGREE, WRONG_INPUT, NO_ANSWER, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def build() -> typer.Typer:
-    """The command with all its subcommands."""
-    from validation.commands.cases import cases
-    from validation.commands.demo import demo
-    from validation.commands.fit import fit
-    from validation.commands.guide import guide
-    from validation.commands.replay import replay
-    from validation.commands.schema import schema
-    from validation.commands.search import search
-    from validation.commands.simulate import simulate
-    from validation.commands.solve import solve
-    from validation.commands.study import study
-    from validation.commands.sweep import sweep
-    from validation.commands.validate import validate
+#: The subcommands in the order of the help; each is the function of its name in the module of its name.
+COMMANDS = (
+    "solve", "simulate", "validate", "search", "replay", "fit", "sweep", "study", "cases", "schema", "guide", "demo",
+)  # fmt: skip
 
+
+def build(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command with these subcommands."""
     app = typer.Typer(
         name="qtwin",
         help="Queueing systems answered twice: an analytic value and an exact simulation, side by side.",
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    for command in (solve, simulate, validate, search, replay, fit, sweep, study, cases, schema, guide, demo):
-        app.command()(command)
+    app.callback()(lambda: None)  # a group even where it has one subcommand only
+    for name in names:
+        app.command()(getattr(import_module(f"validation.commands.{name}"), name))
     return app
+
+
+def needed(arguments: Sequence[str]) -> Sequence[str]:
+    """The subcommand that is called, or all where help or a complaint has to know them: loading all takes longer."""
+    called = arguments[:1]
+    return called if called and called[0] in COMMANDS else COMMANDS
 
 
 def run(arguments: list[str]) -> int:
     """Carry out one command line and return its exit status."""
     try:
         _check_own_package()
-        status = build()(arguments, prog_name="qtwin", standalone_mode=False)
+        status = build(needed(arguments))(arguments, prog_name="qtwin", standalone_mode=False)
         sys.stdout.flush()
         return int(status or DONE)
     except InvalidModel as error:

@@ -29,6 +29,7 @@ from qtheory.laws.functions import (
     tail_index,
     tail_moment,
 )
+from qtheory.laws.hypoexponential import Hypoexponential
 from qtheory.laws.mixture import MixtureDistribution
 from qtheory.laws.shifted import Shifted
 from qtheory.laws.sum import Sum
@@ -41,6 +42,7 @@ __all__ = [
     "Above",
     "Capped",
     "Distribution",
+    "Hypoexponential",
     "MixtureDistribution",
     "Shifted",
     "Sum",

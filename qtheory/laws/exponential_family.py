@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from qtheory import _poisson_sums
 from qtheory._lazy import special
 from qtheory.laws._distribution import Distribution, FloatArray, describes
 from qtheory.models import laws
@@ -42,25 +43,40 @@ class GammaDistribution(Distribution):
         return float(self._scale**order * rising * (float(special.poch(self._shape, rest)) if rest else 1.0))
 
     def _survival(self, t: FloatArray) -> FloatArray:
-        return np.asarray(special.gammaincc(self._shape, t / self._scale))
+        return self._above(0.0, t)
 
     def _cdf(self, t: FloatArray) -> FloatArray:
-        return np.asarray(special.gammainc(self._shape, t / self._scale))
+        return self._upto(0.0, t)
 
     def _density(self, t: FloatArray) -> FloatArray:
         x = t / self._scale
-        log = special.xlogy(self._shape - 1, x) - x - special.gammaln(self._shape)
-        return np.asarray(np.exp(log) / self._scale)
+        if self._shape < 1.0:
+            return np.asarray(x ** (self._shape - 1.0) * np.exp(-x) / (math.gamma(self._shape) * self._scale))
+        # 0 log 0 = 0 at t = 0 and shape 1.
+        log = (self._shape - 1.0) * np.log(np.where(x > 0.0, x, 1.0)) - x - math.lgamma(self._shape)
+        return np.where((x > 0.0) | (self._shape == 1.0), np.exp(log) / self._scale, 0.0)
+
+    def _above(self, order: float, t: FloatArray) -> FloatArray:
+        """Q(a + k, t/b)."""
+        if self._shape + order in _poisson_sums.SHORT:
+            return _poisson_sums.below(int(self._shape + order), t / self._scale)
+        return np.asarray(special.gammaincc(self._shape + order, t / self._scale))
+
+    def _upto(self, order: float, t: FloatArray) -> FloatArray:
+        """P(a + k, t/b)."""
+        if self._shape + order in _poisson_sums.SHORT:
+            return _poisson_sums.at_least(int(self._shape + order), t / self._scale)
+        return np.asarray(special.gammainc(self._shape + order, t / self._scale))
 
     def _quantile(self, p: FloatArray) -> FloatArray:
         upper = special.gammainccinv(self._shape, 1.0 - p)
         return self._scale * np.where(p <= 0.5, special.gammaincinv(self._shape, p), upper)
 
     def _lower(self, order: float, t: FloatArray) -> FloatArray:
-        return self._moment(order) * np.asarray(special.gammainc(self._shape + order, t / self._scale))
+        return self._moment(order) * self._upto(order, t)
 
     def _upper(self, order: float, t: FloatArray) -> FloatArray:
-        return self._moment(order) * np.asarray(special.gammaincc(self._shape + order, t / self._scale))
+        return self._moment(order) * self._above(order, t)
 
     def _laplace(self, s: FloatArray) -> FloatArray:
         return np.asarray(np.exp(-self._shape * np.log1p(self._scale * s)))
@@ -99,9 +115,13 @@ class ExponentialDistribution(Distribution):
         return -self._mean * np.log1p(-p)
 
     def _lower(self, order: float, t: FloatArray) -> FloatArray:
+        if order + 1.0 in _poisson_sums.SHORT:
+            return self._moment(order) * _poisson_sums.at_least(int(order) + 1, t / self._mean)
         return self._moment(order) * np.asarray(special.gammainc(order + 1.0, t / self._mean))
 
     def _upper(self, order: float, t: FloatArray) -> FloatArray:
+        if order + 1.0 in _poisson_sums.SHORT:
+            return self._moment(order) * _poisson_sums.below(int(order) + 1, t / self._mean)
         return self._moment(order) * np.asarray(special.gammaincc(order + 1.0, t / self._mean))
 
     def _excess(self, t: FloatArray) -> FloatArray:

@@ -6,6 +6,8 @@ difference of two large rounded numbers would have.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ _LARGE_ORDER = 1e6
 _LEVELS = 40
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _HALF_LOG_2PI = 0.5 * np.log(2.0 * np.pi)
+_FACTORIALS = np.array([float(math.factorial(n)) for n in range(int(_SMALL_ORDER))])
 _TEMME_0 = (-1 / 3, 1 / 12, -2 / 135, 1 / 864, 1 / 2835)
 _TEMME_1 = (-1 / 540, -1 / 288, 1 / 378)
 
@@ -87,7 +90,9 @@ def shallow_tail(*, order: FloatArray, mean: FloatArray, gap: FloatArray) -> Flo
 
 
 def _product(*, order: FloatArray, mean: FloatArray) -> FloatArray:
-    return np.asarray(mean**order * np.exp(-mean) / special.gamma(order + 1.0))
+    whole = order.astype(np.int64)
+    factorial = _FACTORIALS[whole] if np.all(whole == order) else special.gamma(order + 1.0)
+    return np.asarray(mean**order * np.exp(-mean) / factorial)
 
 
 def _saddle_point(*, order: FloatArray, mean: FloatArray, gap: FloatArray) -> FloatArray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qtheory._lazy import special
 from qtheory.models.errors import InvalidModel, NotConverged
@@ -24,6 +26,8 @@ _LARGEST = 1 << 23
 _ALIAS = 39.0  # e^-39: what folds back onto itself in a Fourier series of the length chosen
 _DEPTH = 35.0  # e^-35: what is left of P(Q > m) where the distribution is cut
 _SMALLEST = 1e-12
+_NEWTON_STEPS = 80  # at most a dozen are taken
+_LARGEST_SUM = 600.0  # arrivals in a service time up to which e^-a is no underflow
 
 
 def queue_distribution(*, arrival_rate: float, service_time: float, servers: int) -> FloatArray:
@@ -96,7 +100,7 @@ def _law(arrival_rate: float, service_time: float, servers: int) -> _Law:
     positive(arrival_rate=arrival_rate)
     _, time, load, count, spare = (np.atleast_1d(x) for x in arguments(arrival_rate, service_time, servers))
     share = float(load[0] / count[0])
-    tilt = float(-special.lambertw(-share * np.exp(-share), -1).real / share) if share < 1.0 - 1e-6 else 1.0
+    tilt = _tilt(share) if share < 1.0 - 1e-6 else 1.0
     slowest = max(min(-np.log(share), np.log(tilt) + np.log(share)), 1e-300)
     length = 2.0 * _ALIAS / slowest + 20.0 * np.sqrt(count[0]) + 64.0
     if length > _LARGEST:
@@ -111,6 +115,17 @@ def _law(arrival_rate: float, service_time: float, servers: int) -> _Law:
     rest = queue[-1] / (tilt - 1.0)
     at_least = np.append(np.cumsum(queue[::-1])[::-1], 0.0) + rest
     return _Law(float(time[0]), float(load[0]), int(count[0]), tilt, queue, at_least)
+
+
+def _tilt(share: float) -> float:
+    """The root above 1 of share (z - 1) = log z, by Newton's method from above, where it falls to the root."""
+    beyond = 4.0 / share * math.log(2.0 / share)
+    for _ in range(_NEWTON_STEPS):
+        step = (share * beyond - math.log1p(beyond)) / (share - 1.0 / (1.0 + beyond))
+        beyond -= step
+        if step <= 1e-14 * beyond:
+            break
+    return 1.0 + beyond
 
 
 def _transform(*, load: FloatArray, servers: FloatArray, spare: FloatArray, points: int) -> FloatArray:
@@ -144,5 +159,15 @@ def _survival(time: FloatArray, *, law: _Law) -> FloatArray:
     inside = (index >= 0) & (index < law.queue.size)
     queue = np.where(inside, law.queue[np.where(inside, index, 0)], 0.0)
     beyond = law.at_least[np.minimum(full, law.queue.size)]
-    reached: FloatArray = np.sum(queue * special.gammainc(short, arrivals[:, None]), axis=1)
+    reached: FloatArray = np.sum(queue * _at_least(short, arrivals[:, None]), axis=1)
     return np.asarray(beyond + reached)
+
+
+def _at_least(counts: NDArray[np.int64], mean: FloatArray) -> FloatArray:
+    """P(N >= k) for k = 1, 2, ..., N Poisson; the last k lies so far out that nothing counts beyond twice it."""
+    if float(mean.max()) > _LARGEST_SUM:
+        return np.asarray(special.gammainc(counts, mean))
+    further = np.arange(1, 2 * counts.size + 1)
+    chances = np.exp(-mean) * np.cumprod(mean / further, axis=1)
+    tails: FloatArray = np.cumsum(chances[:, ::-1], axis=1)[:, ::-1]
+    return tails[:, : counts.size]

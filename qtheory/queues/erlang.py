@@ -16,6 +16,7 @@ _DEEP = 4.2  # standard deviations below c at which the continued fraction of 1 
 _VANISHING = 9.0  # standard deviations below c at which 1 - Q drops under the last bit of 1
 _OVERLOAD = 2.0  # standard deviations above c, where the continued fraction settles sooner than Q loses digits
 _LEVELS = 120
+_FEW_SERVERS = 32  # up to here the recursion over whole numbers of servers is the shorter way
 
 
 def erlang_b(*, offered_load: Values | float, servers: Values | float) -> Values:
@@ -106,6 +107,8 @@ def _from_loss(*, lost: FloatArray, load: FloatArray, servers: FloatArray, spare
 
 
 def _loss(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatArray:
+    if np.all(servers <= _FEW_SERVERS) and np.all(servers == np.floor(servers)):
+        return _recursion(load=load, servers=servers)
     deviations = -spare / np.sqrt(servers)
     out = _poisson.pmf(order=servers, mean=load, gap=spare)
     central = (deviations > -_DEEP) & (deviations <= _OVERLOAD)
@@ -118,6 +121,15 @@ def _loss(*, load: FloatArray, servers: FloatArray, spare: FloatArray) -> FloatA
     if np.any(over):
         out[over] = _overloaded(load=load[over], beyond=-spare[over])
     return out
+
+
+def _recursion(*, load: FloatArray, servers: FloatArray) -> FloatArray:
+    """1/B(k, a) = 1 + k / a / B(k - 1, a) from B(0, a) = 1, for whole numbers of servers: positive terms only."""
+    inverse = np.ones_like(load)
+    with np.errstate(divide="ignore", over="ignore"):
+        for k in range(1, int(servers.max(initial=0.0)) + 1):
+            inverse = np.where(k <= servers, 1.0 + k / load * inverse, inverse)
+        return 1.0 / inverse
 
 
 def _overloaded(*, load: FloatArray, beyond: FloatArray) -> FloatArray:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from qtheory.laws import Distribution, MixtureDistribution, distribution
-from qtheory.models import Deterministic, Exponential, Gamma, Hyperexponential
+from qtheory.laws import Distribution, Hypoexponential, MixtureDistribution, distribution
+from qtheory.models import Deterministic, Erlang, Exponential, Gamma, Hyperexponential
 from qtheory.systems.dispatcher.wait_law import law_of
 
 
@@ -54,18 +54,38 @@ class Delay:
 
 
 _ZERO = distribution(Deterministic(value=0.0))
+_LEAST_ERLANG_SCV = 1.0 / 12.0
 
 
 def fitted(*, mean: float, scv: float) -> Distribution:
-    """Exponential, gamma (scv below 1) or balanced hyperexponential law with this mean and scv."""
+    """The positive law taken for these two moments.
+
+    Exponential at scv 1, the sum of two exponentials from 1/2 up to it, a mixture of Erlang laws of neighbouring
+    shapes from 1/12, gamma below, hyperexponential with balanced means above 1.
+
+    Tijms (1994), Stochastic Models: An Algorithmic Approach, app. B (the mixture of Erlang laws).
+    """
     if abs(scv - 1.0) < 1e-9:
         return distribution(Exponential(mean=mean))
+    if 0.5 <= scv < 1.0:
+        return Hypoexponential.fitted(mean=mean, scv=scv)
+    if _LEAST_ERLANG_SCV <= scv < 0.5:
+        return _erlang_mixture(mean=mean, scv=scv)
     if scv < 1.0:
         return distribution(Gamma(shape=1.0 / scv, scale=mean * scv))
     first = 0.5 * (1.0 + ((scv - 1.0) / (scv + 1.0)) ** 0.5)
     shares = (first, 1.0 - first)
     means = (mean / (2.0 * first), mean / (2.0 * (1.0 - first)))
     return distribution(Hyperexponential(probabilities=shares, means=means))
+
+
+def _erlang_mixture(*, mean: float, scv: float) -> Distribution:
+    """Shape k - 1 with probability p, else k, of one rate; 1/k <= scv < 1/(k - 1)."""
+    k = math.ceil(1.0 / scv - 1e-12)
+    p = (k * scv - math.sqrt(max(k * (1.0 + scv) - k * k * scv, 0.0))) / (1.0 + scv)
+    scale = mean / (k - p)
+    shapes = [distribution(Erlang(shape=shape, mean=shape * scale)) for shape in (k - 1, k)]
+    return MixtureDistribution(weights=[p, 1.0 - p], components=shapes)
 
 
 def both(first: Delay, second: Delay, *, correlation: float = 0.0) -> Distribution:

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from qtheory._lazy import special
+from qtheory._normal import tail as normal_tail
 from qtheory.systems.dispatcher.loads import Traffic
 
 FloatArray = NDArray[np.float64]
@@ -80,7 +80,7 @@ def _weight(t: FloatArray) -> FloatArray:
     root = np.sqrt(t)
     density = np.exp(-t / 2.0) / math.sqrt(2.0 * math.pi)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        correlation = 2.0 * (1.0 - 2.0 * t - t * t) * special.ndtr(-root) + 2.0 * root * density * (1.0 + t)
+        correlation = 2.0 * (1.0 - 2.0 * t - t * t) * normal_tail(root) + 2.0 * root * density * (1.0 + t)
         settled = 1.0 - (1.0 - np.where(t < 1e3, correlation, 0.0)) / (2.0 * t)
     # The quotient loses its digits near 0, where w vanishes like sqrt(t).
     return np.where(t < 1e-8, 0.0, np.clip(settled, 0.0, 1.0))
