@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from qtheory.models import InvalidModel, NotConverged, Unstable, load, save
     from qtheory.solution import Solution, Value
 
+__version__ = "0.1.0"
+
 _PLACES = {
     "InvalidModel": "qtheory.models.errors",
     "NotConverged": "qtheory.models.errors",

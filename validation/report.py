@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
+import qtheory
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import write_text
 
@@ -98,7 +98,7 @@ def write(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    context = {"sections": parts, "version": version("qtwin"), "command": data["command"]}
+    context = {"sections": parts, "version": qtheory.__version__, "command": data["command"]}
     check_folder(folder)
     pages = {
         f"{NAME}.html": environment.get_template("report.html.j2").render(context),

@@ -30,12 +30,12 @@ def first_at_least(
 ) -> FloatArray:
     """The smallest t in [low, high] with cdf(t) >= level, to a relative `within` (the last bits).
 
-    The upper half of the levels is compared on the survival function, which keeps its digits there.  Scipy's root
+    Levels from 1/2 on are compared on the survival function, which keeps its digits there.  Scipy's root
     finders of this kind take one level at a time or cost as much to load as all the rest of a small model.
     With a `scale` the search begins with one call over a grid of many sizes.  Raises `NotConverged` if the
     distribution function never reaches a level.
     """
-    upper = levels > 0.5
+    upper = levels >= 0.5
 
     def over(t: FloatArray) -> FloatArray:
         """cdf(t) - level: at least 0 where t is far enough."""

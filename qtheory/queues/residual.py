@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from qtheory.models.errors import NotConverged
 from qtheory.queues._values import FloatArray, Values, nonnegative, positive, require_stable, shaped
 
-_FINE, _FINE_WEIGHTS = np.polynomial.legendre.leggauss(16)
-_COARSE, _COARSE_WEIGHTS = np.polynomial.legendre.leggauss(10)
+_FINE, _COARSE = 16, 10  # points of the rule and of the one that checks it
+_FINE_NODES, _FINE_WEIGHTS = np.polynomial.legendre.leggauss(_FINE)
+_COARSE_NODES, _COARSE_WEIGHTS = np.polynomial.legendre.leggauss(_COARSE)
+_NODES = 1.0 + np.concatenate([_FINE_NODES, _COARSE_NODES])
+_FIRST, _BATCH = 8.0, 4  # panels up to 8 means are evaluated in one call, then four by four
 _BELOW, _ABOVE = 8, 200  # panels double in width from mean / (2^8 c), at most to 2^200 means
 _TOLERANCE = 1e-8
 _SETTLED = 1e-13
@@ -51,12 +53,11 @@ def least_residual(
     below = _BELOW + np.ceil(np.log2(np.max(flat, initial=1.0)))
     edges = np.concatenate([[0.0], float(mean) * 2.0 ** np.arange(-below, _ABOVE + 1.0)])
     edges = np.unique(np.concatenate([edges, [b for b in breakpoints if 0.0 < b < edges[-1]]]))
-    for low, high in pairwise(edges):
-        half = 0.5 * (high - low)
-        fine, rough = low + half * (1.0 + _FINE), low + half * (1.0 + _COARSE)
+    for low, half, times, survival in _panels(edges, residual_survival=residual_survival, mean=float(mean)):
         with np.errstate(under="ignore"):
-            added = order * half * (fine ** (power - 1.0) * residual_survival(fine) ** flat) @ _FINE_WEIGHTS
-            coarse += order * half * (rough ** (power - 1.0) * residual_survival(rough) ** flat) @ _COARSE_WEIGHTS
+            values = order * half * times ** (power - 1.0) * survival**flat
+        added = values[:, :_FINE] @ _FINE_WEIGHTS
+        coarse += values[:, _FINE:] @ _COARSE_WEIGHTS
         total += added
         if low > mean and np.all(added <= _SETTLED * total):
             break
@@ -76,6 +77,21 @@ def least_residual(
             advice="give every time at which the service law jumps, starts or ends as a breakpoint",
         )
     return shaped(total.reshape(count.shape), servers)
+
+
+def _panels(
+    edges: FloatArray, *, residual_survival: Callable[[FloatArray], FloatArray], mean: float
+) -> Iterator[tuple[float, float, FloatArray, FloatArray]]:
+    """Lower end and half width of each panel, and the survival function at the nodes of both rules."""
+    start = 0
+    while start < edges.size - 1:
+        stop = max(int(np.searchsorted(edges, _FIRST * mean)), 1) if start == 0 else start + _BATCH
+        batch = edges[start : stop + 1]
+        half = 0.5 * np.diff(batch)
+        times = batch[:-1, None] + half[:, None] * _NODES
+        values = np.asarray(residual_survival(times.ravel())).reshape(times.shape)
+        yield from zip(batch[:-1].tolist(), half.tolist(), times, values, strict=True)
+        start = stop
 
 
 def conditional_scv(

@@ -530,7 +530,7 @@ class TestHeavyTails:
 
 class TestPieces:
     def test_fitted_has_its_moments(self):
-        for scv in (0.2, 1.0, 1.0 + 1e-12, 4.0):
+        for scv in (0.05, 0.2, 0.25, 0.34, 0.5, 0.7, 1.0 - 1e-7, 1.0, 1.0 + 1e-12, 4.0):
             law = fitted(mean=2.0, scv=scv)
             assert (law.mean, law.scv) == (pytest.approx(2.0), pytest.approx(scv))
 

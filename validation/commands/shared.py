@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+import qtheory
 from qtheory.models import InvalidModel, Model, NotConverged, Unstable, load, plain
 
 SCHEMA = "qtwin/1"
@@ -152,7 +152,7 @@ def refusal(command: str, *, model: Model, failure: Unstable | NotConverged) -> 
 
 def envelope(command: str, **fields: Any) -> dict[str, Any]:
     """A JSON answer with schema, version and command in front."""
-    return {"schema": SCHEMA, "version": version("qtwin"), "command": command, **fields}
+    return {"schema": SCHEMA, "version": qtheory.__version__, "command": command, **fields}
 
 
 def emit(data: Mapping[str, Any]) -> None:
