@@ -23,21 +23,29 @@ class Options:
     """What a run may ask of a simulator beyond the model.
 
     `at`: times for tail probabilities; `means_only`: leave out quantiles and what else costs time;
+    `controls`: names of the control variates whose means the caller knows, so that a kernel keeps what they need;
     `extra`: options of one kind of system, checked by its lowering.
     """
 
     at: tuple[float, ...] = ()
     means_only: bool = False
+    controls: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What the replications together say."""
+    """What the replications together say.
+
+    `controls` are samples of quantities whose means may be known, by name; `controlled` are the names of those that
+    go with a measure, the most useful first.
+    """
 
     samples: Mapping[Key, Sample]
     distributions: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    controls: Mapping[str, Sample] = field(default_factory=dict)
+    controlled: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Simulator(Protocol):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from qtheory.models import Dispatcher, Donor, Model, Network
+
+if TYPE_CHECKING:
+    from qsim.controls import Control
 
 #: Jobs of a comparison and of a plain simulation, where the user names no number: about a second or two each.
 COMPARISON_JOBS = {"dispatcher": 20_000_000, "donor": 8_000_000, "flexible": 20_000_000, "network": 4_000_000}
@@ -53,3 +57,15 @@ def warmup(model: Model, *, jobs: int) -> int | None:
         return None
     relaxation_jobs = import_module(f"qtheory.systems.{model.kind()}.relaxation").relaxation_jobs
     return int(min(max(1000.0, 5 * relaxation_jobs(model)), max(jobs, 1000)))
+
+
+def controls(model: Model) -> tuple[Control, ...]:
+    """Control variates with their means, by the names of the simulator; none for a kind that has none.
+
+    Estimates may use them; a comparison with theory must not, since the means come from the laws' theory.
+    """
+    if not isinstance(model, Dispatcher):
+        return ()
+    from validation.known_means import dispatcher_controls
+
+    return dispatcher_controls(model)

@@ -18,6 +18,7 @@ from qsim.kernels._jit import helper, jit
 from qsim.kernels.census import JOINED, QUEUED, SERVED, census, forget, note
 from qsim.kernels.histogram import Counts, add
 from qsim.kernels.passes import above, close_up, divide, instants, longer, part, serve_both, shift, total
+from qsim.kernels.pooled import FREE, pool, pool_both
 from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import Rows, fill
 from qsim.kernels.servers import Places, serve
@@ -107,12 +108,15 @@ def simulate(
     tails: Array,
     response_counts: Counts,
     wait_counts: Counts,
+    pooled: Array,
+    shares: Array,
 ) -> float:
     """One replication; fills the tally arrays (zero before) and returns the length of the window, inf if it has none.
 
     `gap`, `size0`, `size1` are laws with their streams, `classes` the stream of submissions.  The histograms have
-    one row a class (waits: two more), or no column where none are wanted.  Arrivals go on after the last counted
-    job until the last counted killed job has started in Group 1.
+    one row a class (waits: two more), or no column where none are wanted; `pooled` has one row a group, or none, and
+    `shares` is one over the servers of each group.  Arrivals go on after the last counted job until the last counted
+    killed job has started in Group 1.
     """
     # A typed zero: numba would compile the helpers once more for a literal one.
     nothing = int(np.int64(0))
@@ -126,7 +130,7 @@ def simulate(
     present, noted, after_forgetting = np.empty(12 * BLOCK), nothing, nothing
     last = warmup + jobs
     first_counted, end_counted = (0 if warmup == 0 else _NEVER), _NEVER
-    head, tail, taken, drawn, block = nothing, nothing, nothing, nothing, nothing
+    head, tail, ahead, taken, drawn, block = nothing, nothing, nothing, nothing, nothing, nothing
     now, begin, window = 0.0, 0.0, 0.0
     while drawn < last or taken < end_counted:
         counted = warmup <= drawn < last
@@ -156,7 +160,7 @@ def simulate(
             close_up(kills, head, tail)
             close_up(kill_sizes, head, tail)
             close_up(kill_waits, head, tail)
-            head, tail = 0, tail - head
+            head, tail, ahead = 0, tail - head, ahead - head
         kills = longer(kills, tail, tail + n0 + 1)
         kill_sizes = longer(kill_sizes, tail, tail + n0 + 1)
         kill_waits = longer(kill_waits, tail, tail + n0 + 1)
@@ -185,6 +189,12 @@ def simulate(
             visits[KILLED0, JOINED] += end - tail
             visits[KILLED0, QUEUED] += total(kill_waits[tail:end])
         tail = end
+
+        if pooled.size > 0 and in_window:
+            pool(pooled[0], joins0[:n0], sizes0[:n0], limit, shares[0], counted)
+            ahead = pool_both(
+                pooled[1], kills, kill_sizes, kill_waits, ahead, tail, joins1[:n1], sizes1[:n1], now, shares[1], counted
+            )
 
         stop = head
         while stop < tail and kills[stop] <= now:
@@ -249,6 +259,8 @@ def simulate(
         if block % _CLOCK == 0:
             shift(free0, now)
             shift(free1, now)
+            for k in range(len(pooled)):
+                pooled[k, FREE] -= now
             shift(kills[head:tail], now)
             for k in range(noted):
                 present[3 * k + 1] -= now

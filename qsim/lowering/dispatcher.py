@@ -12,9 +12,11 @@ from qsim.distribution import packed, unpacked
 from qsim.kernels import dispatcher as kernel
 from qsim.kernels import histogram
 from qsim.kernels.census import JOINED, PRESENT, SERVED
+from qsim.kernels.pooled import POOLED
 from qsim.kernels.random import Array, State
 from qsim.kernels.servers import idle_servers
 from qsim.lower import Findings, Options
+from qsim.lowering.dispatcher_controls import POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
@@ -23,6 +25,7 @@ from qtheory.models.errors import InvalidModel
 
 _VISIT_COLUMNS = 6
 _TALLY_COLUMNS = 8
+_POOLED_COLUMNS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +38,7 @@ class DispatcherSimulator:
     size1: Program
     at: tuple[float, ...]
     means_only: bool
+    pooled: bool = False
 
     def default_warmup(self, *, jobs: int) -> int:
         """A tenth of the run, and at least ten jobs a server."""
@@ -54,6 +58,7 @@ class DispatcherSimulator:
         buckets = 0 if self.means_only else histogram.BUCKETS
         responses = np.zeros((classes, buckets), np.int64)
         waits = np.zeros((classes + 2, buckets), np.int64)
+        pooled = np.zeros((2 if self.pooled else 0, _POOLED_COLUMNS))
         window = kernel.simulate(
             (*self.gap, state("arrivals")),
             state("class"),
@@ -71,13 +76,23 @@ class DispatcherSimulator:
             tails,
             responses,
             waits,
+            pooled,
+            1.0 / np.array(self.model.servers, np.float64),
         )
         if window == math.inf:
             raise InvalidModel(
                 field="interarrival", rule="has times beyond the largest number: nothing arrives any more"
             )
         return np.concatenate(
-            [[window], tally.ravel(), visits.ravel(), tails.ravel(), *packed(responses), *packed(waits)]
+            [
+                [window],
+                pooled[:, POOLED:].ravel(),
+                tally.ravel(),
+                visits.ravel(),
+                tails.ravel(),
+                *packed(responses),
+                *packed(waits),
+            ]
         )
 
     def summarise(self, tallies: Sequence[Array]) -> Findings:
@@ -88,8 +103,9 @@ class DispatcherSimulator:
 
     def _tally(self, flat: Array) -> Tally:
         classes = len(CLASSES)
-        bounds = np.cumsum([1, classes * _TALLY_COLUMNS, 4 * _VISIT_COLUMNS, classes * len(self.at)])
-        window, tally, visits, tails, rows = np.split(flat, bounds)
+        groups = 2 if self.pooled else 0
+        lengths = [1, 2 * groups, classes * _TALLY_COLUMNS, 4 * _VISIT_COLUMNS, classes * len(self.at)]
+        window, pooled, tally, visits, tails, rows = np.split(flat, np.cumsum(lengths))
         visits = visits.reshape(4, _VISIT_COLUMNS)
         tally = tally.reshape(classes, _TALLY_COLUMNS)
         # What the class totals say already: the visits of jobs that visit one group once.
@@ -107,6 +123,7 @@ class DispatcherSimulator:
             tails=tails.reshape(classes, len(self.at)),
             responses=histograms[:classes],
             waits=histograms[classes:],
+            pooled=pooled.reshape(groups, 2),
         )
 
 
@@ -130,4 +147,5 @@ def lower(model: Dispatcher, *, options: Options) -> DispatcherSimulator:
         size1=program(model.service1, field="service1"),
         at=options.at,
         means_only=options.means_only,
+        pooled=not POOLED_WAITS.isdisjoint(options.controls),
     )

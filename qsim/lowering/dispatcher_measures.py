@@ -31,6 +31,7 @@ from qsim.kernels.dispatcher import (
 )
 from qsim.kernels.random import Array
 from qsim.lower import Findings
+from qsim.lowering.dispatcher_controls import control_samples, controls_of
 from qtheory.measures import LEVELS, MEASURES, Key, quantile_measure
 from qtheory.models import Dispatcher
 
@@ -60,7 +61,10 @@ _WAITS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """One replication: `jobs` by class and `visits` by kind as the kernel names their columns."""
+    """One replication: `jobs` by class and `visits` by kind as the kernel names their columns.
+
+    `pooled` has one row (jobs, waits) for each group served by one fast server, or none.
+    """
 
     window: float
     jobs: Array
@@ -68,6 +72,7 @@ class Tally:
     tails: Array
     responses: tuple[Distribution, ...]
     waits: tuple[Distribution, ...]
+    pooled: Array
 
 
 def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]) -> Findings:
@@ -96,7 +101,14 @@ def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]
             samples |= dict(_quantiles(parts, merged(parts), scope, "wait"))
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
-    return Findings(samples=ordered, distributions=distributions)
+    return Findings(
+        samples=ordered,
+        distributions=distributions,
+        controls=control_samples(
+            jobs=jobs, window=window, pooled=np.stack([tally.pooled for tally in tallies]), limit=model.time_limit
+        ),
+        controlled={key: controls_of(key) for key in ordered},
+    )
 
 
 def _response_rows() -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,54 @@
+"""Means of what a simulation samples beside its measures, from the laws alone: the controls of its estimates."""
+
+from __future__ import annotations
+
+import math
+
+from qsim.controls import Control
+from qtheory.laws import Distribution
+from qtheory.models import Dispatcher
+from qtheory.systems.dispatcher.loads import Traffic, traffic
+
+
+def dispatcher_controls(model: Dispatcher) -> tuple[Control, ...]:
+    """Controls of a dispatcher, by the names of its simulator; only those whose averages have a finite variance.
+
+    With lambda the arrival rate, p0 the share of Group 0, q = P(S0 > T): a job asks work0 = p0 E[min(S0, T)] of Group
+    0 and work1 = p0 E[S0; S0 > T] + (1 - p0) E[S1] of Group 1, and the offered loads are lambda times these.  A
+    pooled group is M/G/1 where arrivals are Poisson, its mean wait that of Pollaczek and Khinchine; an average of its
+    waits has a finite variance if the fourth moment of the occupation is finite (a busy period of one huge job x adds
+    waits of order x^2).
+    """
+    offered = traffic(model)
+    steady = math.isfinite(offered.scv)
+    found = {"interarrival": 1.0 / offered.rate} if steady else {}
+    for group in (0, 1):
+        rate, load = offered.rates[group], offered.offered[group]
+        if rate == 0.0 or not _has_moment(offered.occupations[group], order=2.0):
+            continue
+        found[f"work{group}"] = load / offered.rate
+        if steady:
+            found[f"offered_load{group}"] = load
+        if offered.poisson and load < model.servers[group] and _has_moment(offered.occupations[group], order=4.0):
+            found[f"pooled_wait{group}"] = _pooled_wait(offered, group=group, servers=model.servers[group])
+    if offered.short_rate > 0.0:
+        found |= _mean("completed_service", offered.completed)
+    if offered.killed_rate > 0.0:
+        found |= _mean("killed_service", offered.killed)
+    if offered.long_rate > 0.0:
+        found |= _mean("service1", offered.service1)
+    return tuple(Control(name=name, mean=mean) for name, mean in found.items())
+
+
+def _mean(name: str, law: Distribution) -> dict[str, float]:
+    return {name: law.mean} if _has_moment(law, order=2.0) else {}
+
+
+def _has_moment(law: Distribution, *, order: float) -> bool:
+    return law.tail_index > order and math.isfinite(law.moment(order))
+
+
+def _pooled_wait(offered: Traffic, *, group: int, servers: int) -> float:
+    """Mean wait in M/G/1 where a job takes O / n: lambda E[O^2] / (2 n^2 (1 - rho)) (Pollaczek and Khinchine)."""
+    second = offered.occupations[group].moment(2.0) / servers**2
+    return offered.rates[group] * second / (2.0 * (1.0 - offered.offered[group] / servers))
