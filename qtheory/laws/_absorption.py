@@ -33,15 +33,15 @@ class Absorption:
 
     def __init__(self, *, alpha: FloatArray, generator: FloatArray) -> None:
         size = alpha.size
-        self._rate = float(-np.diag(generator).min())
+        self.rate = float(-np.diag(generator).min())
         #: Rates of ending by phase; what rounding leaves of rows that sum to 0 is none.
         self.exits = np.array([max(-math.fsum(row), 0.0) for row in generator])
         self.exits[self.exits < size * np.finfo(np.float64).eps * -np.diag(generator)] = 0.0
         jumps = np.zeros((size + 1, size + 1))
-        jumps[:size, :size], jumps[:size, size] = generator / self._rate, self.exits / self._rate
+        jumps[:size, :size], jumps[:size, size] = generator / self.rate, self.exits / self.rate
         self._jumps = _with_diagonal(jumps)
         self._start = np.append(alpha, 0.0)
-        self._step = 2.0 ** -math.ceil(math.log2(2.0 * self._rate))
+        self._step = 2.0 ** -math.ceil(math.log2(2.0 * self.rate))
 
     def at(self, t: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Chances of the phases at each of the finite times t >= 0 (one row each), and of having ended."""
@@ -57,13 +57,13 @@ class Absorption:
             digit += 1
             if not rows[:, :-1].any():
                 break
-        rows = self._poisson(rows, (flat - steps * self._step) * self._rate)
+        rows = self._poisson(rows, (flat - steps * self._step) * self.rate)
         return rows[:, :-1].reshape(*t.shape, -1), rows[:, -1].reshape(t.shape)
 
     @cached_property
     def _powers(self) -> list[FloatArray]:
         whole = np.eye(len(self._jumps))
-        return [_with_diagonal(self._poisson(whole, np.full(len(whole), self._step * self._rate)))]
+        return [_with_diagonal(self._poisson(whole, np.full(len(whole), self._step * self.rate)))]
 
     def _power(self, digit: int) -> FloatArray:
         while len(self._powers) <= digit:

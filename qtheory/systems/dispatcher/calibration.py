@@ -36,6 +36,8 @@ from qtheory.systems.dispatcher.waits import Waits
 FloatArray = NDArray[np.float64]
 #: Relative round-off of quadratures and transforms in waits that are exact in principle.
 _NUMERICAL = 1e-7
+#: The same where times between arrivals have no second moment: their tail is followed to the 1 - 1e-12 quantile.
+_NUMERICAL_HEAVY = 0.01
 #: What the two-moment law of the wait adds to the relative error of its quantiles.
 _SHAPE = 0.05
 
@@ -81,9 +83,9 @@ def _pure(traffic: Traffic, waits: Waits, *, group: int) -> Errors:
         mean = mean + 0.012 + 0.15 * moved + 0.08 * moved * np.abs(np.log(np.maximum(waits.arrival_factor, 1e-12)))
         probability = mean + 0.03 + 0.05 * moved
     exact = waits.exact
-    floor = 0.0 if traffic.poisson else _NUMERICAL
+    floor = _floor(traffic)
     return Errors(
-        mean=np.where(exact, floor, _bounded(mean, waits)),
+        mean=np.where(exact, floor, _bounded(traffic, mean, waits)),
         probability=np.where(exact, floor, np.minimum(probability, 1.0)),
         shape=np.zeros_like(mean) if waits.exponential else np.full_like(mean, _SHAPE),
     )
@@ -107,17 +109,25 @@ def _with_kills(traffic: Traffic, waits: Waits, *, first: Waits, ratio: FloatArr
         mean = mean + many * 0.0065 * idle * max(scv - 0.5, 0.0)
     else:
         mean = 0.03 + 1.2 * less * idle + 0.13 * idle * np.log(waits.servers)
-        mean = mean + 0.1 * abs(traffic.dispersions[1] - 1.0) * idle
+        mean = mean + 0.1 * abs(min(traffic.dispersions[1], 1e3) - 1.0) * idle
     mean = mean + far
     if kills == "poisson":
         mean = less + (1.0 - less) * mean
-    mean = _bounded(mean, waits)
+    mean = _bounded(traffic, mean, waits)
     return Errors(mean=mean, probability=np.minimum(mean + 0.02, 1.0), shape=np.full_like(mean, _SHAPE))
 
 
-def _bounded(mean: FloatArray, waits: Waits) -> FloatArray:
+def _floor(traffic: Traffic) -> float:
+    """Relative error where the formula is exact: of Poisson arrivals, of others, of others without second moment."""
+    if traffic.poisson:
+        return 0.0
+    return _NUMERICAL if math.isfinite(traffic.scv) else _NUMERICAL_HEAVY
+
+
+def _bounded(traffic: Traffic, mean: FloatArray, waits: Waits) -> FloatArray:
     """At most the wait itself, and that where a second moment is missing or nothing is known."""
-    return np.where(waits.undecided | waits.heavy, 1.0, np.minimum(mean, 1.0))
+    unknown = waits.undecided | waits.heavy | math.isinf(traffic.scv)
+    return np.where(unknown, 1.0, np.minimum(mean, 1.0))
 
 
 def _far_share(service: Distribution, waits: Waits) -> FloatArray:

@@ -47,14 +47,15 @@ def kill_interval_scv(traffic: Traffic) -> float:
 
 
 def work_dispersion_ratio(traffic: Traffic, *, servers0: FloatArray, servers1: FloatArray) -> FloatArray:
-    """Wait of Group 1 over what it would be if kills had the long-run dispersion at all times; 1 without kills.
+    """Wait of Group 1 over what it would be if kills had the long-run dispersion at all times; 1 without kills,
+    or without a second moment of the times between arrivals.
 
     Work comes at variance rate V(t) = lk (vk + mk^2 I_k(t)) + ld (vd + md^2 I_d) (rates l, means m, variances v of
     kills and of long jobs), and the ratio is that of sup_t (sqrt(2 V(t) t) - d t), d the spare servers of Group 1.
     """
     killed_rate, long_rate = traffic.killed_rate, traffic.long_rate
     shape = np.broadcast(servers0, servers1).shape
-    if killed_rate == 0.0:
+    if killed_rate == 0.0 or math.isinf(traffic.scv):
         return np.ones(shape)
     killed = traffic.killed
     own = killed_rate * killed.variance

@@ -29,6 +29,9 @@ FloatArray = NDArray[np.float64]
 Kills = Literal["dispersed", "poisson"]
 #: Loads per server up to which the exact M/D/c wait probability is worked out.
 _HIGHEST_LOAD = 0.9999
+_NO_SECOND_MOMENT = (
+    "interarrival has no second moment: waits by GI/M/c and its limit for other services, known to a factor only"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +73,8 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), kills: Kills = "disper
     require_stable(offered.offered, servers=model.servers)
     design = _Designs(offered, servers=np.array([model.servers], dtype=np.int64), kills=kills)
     measures = table(offered, servers=model.servers, delays=(design.delay(0), design.delay(1)), at=at)
-    return Solution(model=model, method="mgc", measures=measures)
+    remarks = [_NO_SECOND_MOMENT] if math.isinf(offered.scv) else []
+    return Solution(model=model, method="mgc", measures=measures, details={"remarks": remarks} if remarks else {})
 
 
 def curve(model: Dispatcher, *, total: int, kills: Kills = "dispersed") -> Curve:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qtheory.models import Dispatcher
+from qtheory.models import Dispatcher, InvalidModel
 from qtheory.queues import erlang
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher.calibration import exponential_errors
@@ -24,7 +24,8 @@ from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     """E[W] = C m / (c - a) and P(W > t) = C exp(-(c - a) t / m) in each group, a = lambda m, C Erlang's.
 
-    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have.
+    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or times between
+    arrivals without a second moment (the wait is then beyond any error that could be claimed).
 
     >>> from qtheory.models import Exponential
     >>> one = Exponential(mean=1.0)
@@ -37,6 +38,9 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
     """
     offered = traffic(model)
     require_stable(offered.offered, servers=model.servers)
+    if math.isinf(offered.scv):
+        rule = "must have a second moment for method mmc: take mgc or phase-type"
+        raise InvalidModel(field="interarrival", rule=rule, value=offered.scv)
     delays = tuple(_delay(offered, group=group, servers=model.servers[group]) for group in (0, 1))
     measures = table(offered, servers=model.servers, delays=(delays[0], delays[1]), at=at)
     return Solution(model=model, method="mmc", measures=measures)

@@ -36,9 +36,7 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
     error = 0.0003 + 0.0006 * (1.0 - wait.probability) + 0.0005 * rare**2
     if not traffic.poisson:
         error = 0.0004 + 2.5 * error
-        if not intervals_are_matched(traffic):
-            error += 0.004 + 0.012 * (1.0 - wait.probability)
-    return error + _far(traffic.occupations[group], wait)
+    return error + _unmatched(traffic, wait) + _far(traffic.occupations[group], wait)
 
 
 def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait) -> float:
@@ -46,8 +44,7 @@ def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait) -> float:
     rare, distance = _rarity(wait), abs(math.log(max(found.ratio, 1e-12)))
     killed = traffic.killed_load_share
     error = 0.0006 + 0.0008 * rare**2 + distance * (0.04 * killed**2 + 0.02 * (0.3 + rare + 0.3 * rare**2))
-    if not intervals_are_matched(traffic):
-        error += 0.004 + 0.012 * (1.0 - wait.probability)
+    error += _unmatched(traffic, wait)
     return error + 0.7 * found.spread + 0.2 * found.correction + _far(traffic.occupations[1], wait)
 
 
@@ -73,6 +70,13 @@ def delay(wait: Wait, *, relative: float, shape_error: float) -> Delay:
         shape_error=shape_error,
         moments=wait.moments,
     )
+
+
+def _unmatched(traffic: Traffic, wait: Wait) -> float:
+    """What intervals whose third moment, or even second, is not that of their stand-in may do."""
+    if math.isinf(traffic.scv):
+        return 0.06 + 0.2 * (1.0 - wait.probability)
+    return 0.0 if intervals_are_matched(traffic) else 0.004 + 0.012 * (1.0 - wait.probability)
 
 
 def _rarity(wait: Wait) -> float:

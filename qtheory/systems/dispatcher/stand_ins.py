@@ -40,7 +40,7 @@ def intervals_are_matched(traffic: Traffic) -> bool:
     if traffic.poisson:
         return True
     third = traffic.interarrival.moment(3.0)
-    return bool(abs(interval_fit(traffic.interarrival).moment(3) - third) <= 1e-6 * third)
+    return math.isfinite(third) and abs(interval_fit(traffic.interarrival).moment(3) - third) <= 1e-6 * third
 
 
 def stand_in_remarks(traffic: Traffic, model: Dispatcher) -> list[str]:

@@ -5,6 +5,7 @@ Exact for exponential service: the GI/M/c queue fed by the thinned renewal proce
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,7 +42,8 @@ def renewal_factors(
     With X the ratio of the exact waits of GI/M/c and M/M/c, z = (c2 + cs2) / (1 + cs2) and z1 = (c2 + 1) / 2 the
     heavy-traffic factors for this service law and for an exponential one, the factor is X^(log z / log z1) for
     c2 < 1 and X z / z1 above 1: exact for exponential service and in heavy traffic.  The probability of waiting
-    moves from GI/M/c to GI/G/c by the ratio of `renewal.wait_probability_factor`.
+    moves from GI/M/c to GI/G/c by the ratio of `renewal.wait_probability_factor`. Times between arrivals without a
+    second moment make these limits, X 2 / (1 + cs2) for the wait and that of GI/M/c for the probability.
 
     Raises `NotConverged` if the root of GI/M/c is not found.
     """
@@ -49,6 +51,8 @@ def renewal_factors(
     scv = keep * interarrival.scv + 1.0 - keep
     exact = exponential_service(interarrival=interarrival, keep=keep, mean_service=mean_service, servers=servers)
     service_scv = min(service_scv, 1e6)
+    if math.isinf(scv):
+        return RenewalFactors(wait=exact.wait * 2.0 / (1.0 + service_scv), probability=exact.probability)
     heavy, heavy1 = (scv + service_scv) / (1.0 + service_scv), (scv + 1.0) / 2.0
     if abs(scv - 1.0) < 1e-9:
         wait = exact.wait

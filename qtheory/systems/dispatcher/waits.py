@@ -59,7 +59,8 @@ def group_waits(traffic: Traffic, *, group: int, servers: FloatArray) -> Waits:
     """M/G/c or GI/G/c for a group fed by its own rate, its arrivals taken for a thinning of the given ones.
 
     M/G/c by Boxma, Cohen and Huffels with the exact M/D/c wait; other arrivals at Group 0 by `renewal_factors`, at
-    Group 1 by `renewal.wait_factor` with the long-run index of dispersion.  P(W > 0) is Erlang's C times the like.
+    Group 1 by `renewal.wait_factor` with the long-run index of dispersion, or as at Group 0 where there is no such
+    index for want of a second moment.  P(W > 0) is Erlang's C times the like.
     The loads must be below 1 and the rate above 0.
     """
     rate, offered = traffic.rates[group], traffic.offered[group]
@@ -82,7 +83,7 @@ def group_waits(traffic: Traffic, *, group: int, servers: FloatArray) -> Waits:
     pure = group == 0 or traffic.killed_rate == 0.0
     exponential = pure and is_exponential(service)
     factor = np.ones_like(servers)
-    if not traffic.poisson and pure:
+    if not traffic.poisson and (pure or math.isinf(traffic.scv)):
         factors = renewal_factors(
             interarrival=traffic.interarrival,
             keep=rate / traffic.rate,
