@@ -17,7 +17,7 @@ from qsim.lower import Findings
 from qtheory.measures import Table
 from qtheory.models.errors import InvalidModel
 
-#: Replications that each control must leave: six in place of one keep the loss of variance below a quarter.
+#: Replications for each control: so many keep what the controls cost in variance near a fifth.
 REPLICATIONS_A_CONTROL = 6
 #: Over all controls of a run, the probability that one is called suspect though its mean is right.
 SUSPECT = 1e-6
@@ -66,74 +66,52 @@ def controlled_figures(
             known = ", ".join(findings.controls) or "none for this kind of system"
             raise InvalidModel(field="controls", rule=f"known are {known}", value=control.name)
     usable, known_rows = _usable(findings.controls, controls)
+    regressions: dict[tuple[str, ...], Regression | None] = {}
     figures: dict[Any, Figure] = {}
     adjusted_rows = []
     for key, sample in findings.samples.items():
         plain = sample.figure(confidence=confidence)
         if math.isnan(plain.value):
             continue
-        names = [name for name in findings.controlled.get(key, ()) if name in usable]
-        adjusted, used = adjust(sample, {name: usable[name] for name in names}, confidence=confidence)
-        figures[key] = adjusted if used else plain
-        if used:
-            place: dict[str, Any] = {"measure": key[0], "scope": key[1]}
-            if len(key) > 2:
-                place["at"] = key[2]
-            adjusted_rows.append(place | {"factor": (plain.se / adjusted.se) ** 2, "controls": list(used)})
+        figures[key] = plain
+        names = tuple(name for name in findings.controlled.get(key, ()) if name in usable)
+        if names not in regressions:
+            regressions[names] = regression({name: usable[name] for name in names})
+        chosen = regressions[names]
+        adjusted = adjust(sample, chosen, confidence=confidence)
+        if chosen is None or adjusted is None:
+            continue
+        figures[key] = adjusted
+        place: dict[str, Any] = {"measure": key[0], "scope": key[1]}
+        if len(key) > 2:
+            place["at"] = key[2]
+        adjusted_rows.append(place | {"factor": (plain.se / adjusted.se) ** 2, "controls": list(chosen.names)})
     return Table(figures), {"known": known_rows, "adjusted": adjusted_rows}
 
 
-def adjust(sample: Sample, controls: Mapping[str, Array], *, confidence: float) -> tuple[Figure, tuple[str, ...]]:
-    """One measure adjusted by controls of mean 0 (name -> deviation in each replication), and the names used.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Regression:
+    """Controls of mean 0 ready for least squares: one regression serves every measure that they go with.
 
-    With u_k the weighted residual of replication k in the ratio estimate R (its value less R where replications weigh
-    the same) and C_k its controls, R* = R + a where a is the intercept of the least-squares regression of u on C.
-    Its standard error is that of the intercept, with (replications - controls - 1) degrees of freedom: exact where
-    (u, C) is jointly normal, as averages over many jobs nearly are (Lavenberg and Welch, Management Sci. 27, 1981,
-    322-335, eqs. 11-16).  In the mean the variance is that of the residual times (n - 2) / (n - q - 2), n
-    replications and q controls (ibid.; Nelson, Oper. Res. 38, 1990, 974-992), so at most one control for every
-    `REPLICATIONS_A_CONTROL` replications is taken, the first ones first.
-
-    The plain estimate is given, without names, when there is nothing to adjust with (too few replications, one of
-    them without weight, no control that varies) and when the controls say all, as for a measure that is a control.
-
-    Nearly all of the deviation from 10 is what the control says.
-
-    >>> deviations = np.array([-1.0, 0.5, 1.5, -0.5, 0.25, 0.75])
-    >>> figure, used = adjust(Sample(values=10.0 + 2.0 * deviations + 0.01 * deviations**2), {"gap": deviations},
-    ...                       confidence=0.95)
-    >>> used, abs(figure.value - 10.0) < 0.02
-    (('gap',), True)
+    `names` are the controls taken; `orthogonal` has orthonormal columns that span them and the constant; `intercept`
+    times a column of values is the intercept of its regression.
     """
-    plain = sample.figure(confidence=confidence)
-    count = sample.values.size
-    weights = np.ones(count) if sample.weights is None else sample.weights
-    if not (plain.se > 0 and np.all(weights > 0) and np.all(np.isfinite(sample.values))):
-        return plain, ()
-    basis, names = _basis(controls, count=count)
-    if not names:
-        return plain, ()
-    residuals = weights * (sample.values - plain.value) / weights.mean()
-    design = np.column_stack([np.ones(count), *basis])
-    orthogonal, triangle = np.linalg.qr(design)
-    intercept = float(np.linalg.solve(triangle, orthogonal.T @ residuals)[0])
-    left = residuals - orthogonal @ (orthogonal.T @ residuals)
-    degrees = count - len(names) - 1
-    # The first entry of the inverse of design' design, as the squared length of a row of the inverse triangle.
-    leverage = float(np.sum(np.linalg.solve(triangle.T, np.eye(len(names) + 1)[0]) ** 2))
-    variance = float(left @ left) / degrees * leverage + sample.resolution**2 / 12
-    se = math.sqrt(variance)
-    if not se > _KNOWN * abs(plain.value):
-        return plain, ()
-    figure = Figure(
-        value=plain.value + intercept, half_width=student(confidence=confidence, degrees=degrees) * se, se=se
-    )
-    return figure, names
+
+    names: tuple[str, ...]
+    orthogonal: Array
+    intercept: Array
 
 
-def _basis(controls: Mapping[str, Array], *, count: int) -> tuple[list[Array], tuple[str, ...]]:
-    """The first controls that vary and are no combination of those before them, scaled to unit deviation."""
-    taken: list[Array] = []
+def regression(controls: Mapping[str, Array]) -> Regression | None:
+    """The regression on controls (name -> deviation from the known mean in each replication), the first ones first.
+
+    At most one control for every `REPLICATIONS_A_CONTROL` replications is taken; left out are those that do not vary
+    and combinations of those before them.  None if nothing is left.
+    """
+    if not controls:
+        return None
+    count = next(iter(controls.values())).size
+    taken = [np.ones(count)]
     names: list[str] = []
     directions = [np.ones(count) / math.sqrt(count)]
     for name, values in controls.items():
@@ -144,12 +122,57 @@ def _basis(controls: Mapping[str, Array], *, count: int) -> tuple[list[Array], t
         for direction in directions:
             new = new - direction * float(direction @ new)
         length = float(np.linalg.norm(new))
-        if not length > _NEW * max(spread, 1e-9 * float(np.abs(values).max(initial=0.0))):
-            continue
-        taken.append(values / spread)
-        directions.append(new / length)
-        names.append(name)
-    return taken, tuple(names)
+        if length > _NEW * max(spread, 1e-9 * float(np.abs(values).max(initial=0.0))):
+            taken.append(values / spread)
+            directions.append(new / length)
+            names.append(name)
+    if not names:
+        return None
+    orthogonal, triangle = np.linalg.qr(np.column_stack(taken))
+    first = np.zeros(len(taken))
+    first[0] = 1.0
+    intercept = orthogonal @ np.linalg.solve(triangle.T, first)
+    return Regression(names=tuple(names), orthogonal=orthogonal, intercept=intercept)
+
+
+def adjust(sample: Sample, controls: Regression | None, *, confidence: float) -> Figure | None:
+    """One measure adjusted by controls.
+
+    With u_k the weighted residual of replication k in the ratio estimate R (its value less R where replications weigh
+    the same) and C_k its controls, R* = R + a where a is the intercept of the least-squares regression of u on C.
+    Its standard error is that of the intercept, with (replications - controls - 1) degrees of freedom: exact where
+    (u, C) is jointly normal, as averages over many jobs nearly are (Lavenberg and Welch, Management Sci. 27, 1981,
+    322-335).  In the mean its variance is that of the residuals times (n - 2) / (n - q - 2), n replications and q
+    controls (ibid.; Nelson, Oper. Res. 38, 1990, 974-992).
+
+    None when there is nothing to adjust with (no controls, a replication without weight, a value that is not finite)
+    and when the controls say all, as for a measure that is itself a control.
+
+    Nearly all of the deviation from 10 is what the control says.
+
+    >>> deviations = np.array([-1.0, 0.5, 1.5, -0.5, 0.25, 0.75])
+    >>> sample = Sample(values=10.0 + 2.0 * deviations + 0.01 * deviations**2)
+    >>> figure = adjust(sample, regression({"gap": deviations}), confidence=0.95)
+    >>> abs(figure.value - 10.0) < 0.02 < abs(sample.figure(confidence=0.95).value - 10.0)
+    True
+    """
+    count = sample.values.size
+    weights = np.ones(count) if sample.weights is None else sample.weights
+    if controls is None or not (np.all(weights > 0) and np.all(np.isfinite(sample.values))):
+        return None
+    centre = float(np.average(sample.values, weights=weights))
+    residuals = weights * (sample.values - centre) / weights.mean()
+    left = residuals - controls.orthogonal @ (residuals @ controls.orthogonal)
+    degrees = count - len(controls.names) - 1
+    variance = float(left @ left) / degrees * float(controls.intercept @ controls.intercept)
+    if not math.sqrt(variance) > _KNOWN * abs(centre):
+        return None
+    se = math.sqrt(variance + sample.resolution**2 / 12)
+    return Figure(
+        value=centre + float(controls.intercept @ residuals),
+        half_width=student(confidence=confidence, degrees=degrees) * se,
+        se=se,
+    )
 
 
 def _usable(
