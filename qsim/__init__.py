@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qsim._draw import draw_jobs
     from qsim._replay import Replay, replay
-    from qsim._simulate import simulate
-    from qsim.estimate import Estimate
+    from qsim._simulate import Standing, simulate
+    from qsim.estimate import Estimate, Interrupted
 
 _PLACES = {
     "Estimate": "qsim.estimate",
+    "Interrupted": "qsim.estimate",
     "Replay": "qsim._replay",
+    "Standing": "qsim._simulate",
     "draw_jobs": "qsim._draw",
     "replay": "qsim._replay",
     "simulate": "qsim._simulate",
 }
 
-__all__ = ["Estimate", "Replay", "draw_jobs", "replay", "simulate"]
+__all__ = ["Estimate", "Interrupted", "Replay", "Standing", "draw_jobs", "replay", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

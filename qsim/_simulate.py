@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from contextlib import nullcontext
-from time import perf_counter
+from dataclasses import dataclass
+from time import monotonic, perf_counter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from qsim.estimate import Estimate, figures
-from qsim.lower import Options, Simulator, lower
+from qsim.estimate import Estimate, Figure, Interrupted, figures
+from qsim.lower import Findings, Options, lower
+from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
+from qsim.replications import Length, Runner, workers
+from qsim.store import open_store
+from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
 
 DEFAULT_JOBS = 2_000_000
 DEFAULT_REPLICATIONS = 32
+DEFAULT_JOB_BUDGET = 10_000_000_000
+DEFAULT_MEMORY_BUDGET = 1 << 30
 
-#: Called after each finished replication with (finished, all).
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How far a run is: jobs simulated and to be simulated (warm-ups included, as far as is planned), finished
+    replications of the present length and their number planned, and the figure that its precision is about so far."""
+
+    jobs: int
+    expected: int
+    replications: int
+    planned: int
+    figure: Callable[[], Figure | None]
+
+
+#: Called in the calling thread after each finished replication.
 Progress = Callable[[int, int], None]
+Watch = Callable[[Standing], None]
 
 
 def simulate(
     model: Model,
     *,
-    jobs: int = DEFAULT_JOBS,
+    jobs: int | None = None,
+    precision: float | None = None,
     replications: int = DEFAULT_REPLICATIONS,
     seed: int = 1,
     warmup: int | None = None,
     confidence: float = 0.95,
     at: Iterable[float] = (),
     means_only: bool = False,
+    job_budget: int | None = None,
+    time_budget: float | None = None,
+    memory_budget: int | None = None,
+    store: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
     **extra: Any,
 ) -> Estimate:
     """Exact simulation of `model`: independent replications, Student intervals over them.
@@ -44,21 +69,33 @@ def simulate(
     Parameters
     ----------
     model : any of the systems of `qtheory.models`.
-    jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`).
-    replications : independent runs; at least 2 give intervals.
+    jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`); None for
+        2 000 000, or for as many as `precision` takes.
+    precision : run until the half-width of `mean_response` of all jobs (a network: `mean_number`) is at most this
+        share of its value, or a budget ends; see `qsim.precision`.
+    replications : independent runs; at least 2 give intervals.  With `precision` the least number of them, at least
+        16.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
     warmup : jobs a replication that are simulated but not counted; None takes a rule from the run length.
     confidence : of the intervals.
     at : times x for which `tail_response` P(response > x) is wanted.
     means_only : leave out quantiles and distributions, for speed.
+    job_budget : with `precision`, jobs simulated at most, trial run and warm-ups included; None for 10^10.
+    time_budget : seconds after which no replication begins; those that run are waited for.
+    memory_budget : with `precision`, bytes of tallies held at most; None for 2^30.
+    store : a file that keeps finished replications, made if there is none; the same run started again goes on there
+        and ends with the same bits, and several processes may share it.
     threads : how many; None takes the processors at hand.
     executor : where replications run instead of own threads; the result has the same bits.
-    progress : called with (finished, all) replications.
+    progress : called with (finished, all) replications after each.
+    watch : called with a `Standing` after each replication.
     extra : options of one kind of system.
 
     Raises
     ------
-    InvalidModel : an option is wrong, or a law cannot be sampled.
+    InvalidModel : an option is wrong, or a law cannot be sampled, or the store is damaged or none.
+    Interrupted : Ctrl-C; `estimate` holds what the finished replications say.  Those that run cannot be stopped: own
+        threads are left behind, and a program that ends then waits for them.
 
     Examples
     --------
@@ -67,88 +104,132 @@ def simulate(
     >>> from qtheory.models import Dispatcher, Exponential
     >>> model = Dispatcher(servers=(1, 1), time_limit=1.0, short_fraction=0.0, interarrival=Exponential(mean=2.0),
     ...                    service0=Exponential(mean=1.0), service1=Exponential(mean=1.0))
-    >>> estimate = simulate(model, jobs=200_000, seed=1)
-    >>> abs(estimate["mean_response", "all"].value - 2.0) < 0.1
-    True
+    >>> estimate = simulate(model, precision=0.02, seed=1)
+    >>> figure = estimate["mean_response", "all"]
+    >>> figure.half_width < 0.02 * figure.value, abs(figure.value - 2.0) < 0.1
+    (True, True)
     """
     checks: list[tuple[str, Any, bool, str]] = [
-        ("jobs", jobs, jobs >= 1, "must be at least 1"),
+        ("jobs", jobs, jobs is None or jobs >= 1, "must be at least 1"),
+        ("jobs", jobs, jobs is None or precision is None, "goes without precision; to limit it there is job_budget"),
+        ("precision", precision, precision is None or 0 < precision < 1, "must lie between 0 and 1"),
         ("replications", replications, replications >= 1, "must be at least 1"),
+        (
+            "replications",
+            replications,
+            precision is None or replications >= LEAST_REPLICATIONS,
+            f"must be at least {LEAST_REPLICATIONS} with precision",
+        ),
         ("seed", seed, seed >= 0, "must not be negative"),
         ("warmup", warmup, warmup is None or warmup >= 0, "must not be negative"),
         ("confidence", confidence, 0 < confidence < 1, "must lie between 0 and 1"),
+        ("job_budget", job_budget, job_budget is None or job_budget >= 1, "must be at least 1"),
+        ("job_budget", job_budget, job_budget is None or precision is not None, "goes with precision; else give jobs"),
+        ("time_budget", time_budget, time_budget is None or time_budget > 0, "must be > 0"),
+        ("memory_budget", memory_budget, memory_budget is None or memory_budget >= 1, "must be at least 1"),
+        ("memory_budget", memory_budget, memory_budget is None or precision is not None, "goes with precision"),
         ("threads", threads, threads is None or threads >= 1, "must be at least 1"),
     ]
     for name, value, holds, rule in checks:
         if not holds:
             raise InvalidModel(field=name, rule=rule, value=value)
-    start = perf_counter()
-    times = tuple(float(x) for x in at)
-    simulator = lower(model, options=Options(at=times, means_only=means_only, extra=extra))
-    each = -(-jobs // replications)
-    skipped = simulator.default_warmup(jobs=each) if warmup is None else warmup
-    tallies = run_replications(
-        simulator,
-        indices=range(replications),
-        jobs=each,
-        seed=seed,
-        warmup=skipped,
-        threads=threads,
-        executor=executor,
-        progress=progress,
-    )
-    findings = simulator.summarise(tallies)
-    return Estimate(
-        model=model,
-        measures=figures(findings.samples, confidence=confidence),
-        samples=findings.samples,
-        confidence=confidence,
-        jobs=each * replications,
-        replications=replications,
-        seed=seed,
-        warmup=skipped,
-        seconds=perf_counter() - start,
-        details=findings.details,
-        distributions=findings.distributions,
-    )
+    start, deadline = perf_counter(), None if time_budget is None else monotonic() + time_budget
+    options = Options(at=tuple(float(x) for x in at), means_only=means_only, extra=extra)
+    simulator = lower(model, options=options)
 
+    def skipped(counted: int) -> int:
+        return simulator.default_warmup(jobs=counted) if warmup is None else warmup
 
-def run_replications(
-    simulator: Simulator,
-    *,
-    indices: Sequence[int],
-    jobs: int,
-    seed: int,
-    warmup: int,
-    threads: int | None = None,
-    executor: Executor | None = None,
-    progress: Progress | None = None,
-) -> list[NDArray[np.float64]]:
-    """The tallies of some replications, in index order whatever the order in which they finish.
+    def wanted(findings: Findings) -> Figure | None:
+        """The figure that a precision is about; None where the run does not determine it."""
+        key = goal(model)
+        return figures({k: sample for k, sample in findings.samples.items() if k == key}, confidence=confidence).get(
+            key
+        )
 
-    `progress` is called in the calling thread.  When anything is raised, what has not started is cancelled and what
-    runs is waited for.
-    """
-    pool = nullcontext(executor) if executor is not None else ThreadPoolExecutor(threads or processors())
-    with pool as workers:
-        assert workers is not None
-        futures = [
-            workers.submit(simulator.run, seed=seed, replication=index, jobs=jobs, warmup=warmup) for index in indices
-        ]
+    def estimate(outcome: Outcome) -> Estimate:
+        return Estimate(
+            model=model,
+            measures=figures(outcome.findings.samples, confidence=confidence),
+            samples=outcome.findings.samples,
+            confidence=confidence,
+            jobs=outcome.length.jobs * outcome.count,
+            replications=outcome.count,
+            seed=seed,
+            warmup=outcome.length.warmup,
+            seconds=perf_counter() - start,
+            status=outcome.status,
+            details=_details(outcome, wanted(outcome.findings), key=goal(model), precision=precision),
+            distributions=outcome.findings.distributions,
+        )
+
+    kept = nullcontext() if store is None else open_store(store, model=model, options=options, seed=seed)
+    with kept as record, workers(threads=threads, executor=executor) as pool:
+        runner = Runner(simulator=simulator, seed=seed, pool=pool, record=record, deadline=deadline)
+        runner.report = _reporter(progress, watch, figure=wanted)
         try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                if progress is not None:
-                    progress(done, len(futures))
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+            if precision is None:
+                each = -(-(jobs or DEFAULT_JOBS) // replications)
+                outcome = _fixed(runner, Length(jobs=each, warmup=skipped(each)), replications=replications)
+            else:
+                outcome = Pursuit(
+                    runner=runner,
+                    figure=wanted,
+                    precision=precision,
+                    budgets=Budgets(
+                        jobs=job_budget or DEFAULT_JOB_BUDGET,
+                        memory=memory_budget or DEFAULT_MEMORY_BUDGET,
+                        deadline=deadline,
+                    ),
+                    replications=replications,
+                    warmup=skipped,
+                ).carry_out()
+            return estimate(outcome)
+        except KeyboardInterrupt:
+            found = estimate(so_far(runner, status="interrupted")) if runner.simulated else None
+            raise Interrupted(found) from None
 
 
-def processors() -> int:
-    """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _fixed(runner: Runner, length: Length, *, replications: int) -> Outcome:
+    """So many replications of one length, or as many as time allows."""
+    runner.run(length, indices=range(replications))
+    if runner.overdue:
+        return so_far(runner, status="budget", budget="time")
+    findings = runner.simulator.summarise(runner.tallies(length))
+    return Outcome(length=length, count=replications, findings=findings)
+
+
+def _details(outcome: Outcome, figure: Figure | None, *, key: Key, precision: float | None) -> dict[str, Any]:
+    details = dict(outcome.findings.details)
+    if precision is not None:
+        reached = relative(figure)
+        details["precision"] = {
+            "measure": key[0],
+            "scope": key[1],
+            "wanted": precision,
+            "reached": reached if reached is not None and math.isfinite(reached) else None,
+        }
+    if outcome.budget:
+        details["budget"] = outcome.budget
+    return details
+
+
+def _reporter(
+    progress: Progress | None, watch: Watch | None, *, figure: Callable[[Findings], Figure | None]
+) -> Callable[[Runner], None]:
+    def report(runner: Runner) -> None:
+        finished = len(runner.finished[runner.length])
+        if progress is not None:
+            progress(finished, runner.planned)
+        if watch is not None:
+            watch(
+                Standing(
+                    jobs=runner.simulated,
+                    expected=runner.expected,
+                    replications=finished,
+                    planned=runner.planned,
+                    figure=lambda: figure(runner.simulator.summarise(runner.tallies(runner.length))),
+                )
+            )
+
+    return report

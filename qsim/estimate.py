@@ -73,7 +73,8 @@ class Estimate:
     jobs : jobs counted over all replications, warm-up excluded.
     replications, seed, warmup : as run (warm-up in jobs per replication).
     seconds : wall-clock time taken.
-    status : "ok", or "budget" when a budget ended before the wanted precision, or "interrupted".
+    status : "ok"; "budget" when a budget ended first (`details["budget"]` says which); "interrupted" by Ctrl-C;
+        "undetermined" when a precision was wanted of a measure that the run does not determine.
     details : what one kind of system adds (e.g. stability of a network); plain data.
     distributions : response-time histograms by scope, where the kernel kept them.
     """
@@ -117,6 +118,14 @@ class Estimate:
             name = "/".join(str(part) for part in key)
             lines.append(f"  {name:<28} {figure.value:>14.6g} +- {figure.half_width:.2g}")
         return "\n".join(lines)
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a simulation; `estimate` is what the finished replications say, None where there are none."""
+
+    def __init__(self, estimate: Estimate | None) -> None:
+        super().__init__("interrupted")
+        self.estimate = estimate
 
 
 def student(*, confidence: float, degrees: int) -> float:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from qsim._simulate import run_replications
 from qsim.estimate import Sample, student
 from qsim.lower import Options, Simulator, lower
+from qsim.replications import run_replications
 from qtheory.measures import Key
 from qtheory.models.files import Model
 
