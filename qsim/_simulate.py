@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Any
 
-from qsim.estimate import Estimate, Figure, Interrupted, figures
+from qsim.controls import Control, check, controlled_figures
+from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
 from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
 from qsim.replications import Length, Runner, workers
@@ -54,6 +55,7 @@ def simulate(
     confidence: float = 0.95,
     at: Iterable[float] = (),
     means_only: bool = False,
+    controls: Iterable[Control] = (),
     job_budget: int | None = None,
     time_budget: float | None = None,
     memory_budget: int | None = None,
@@ -80,6 +82,8 @@ def simulate(
     confidence : of the intervals.
     at : times x for which `tail_response` P(response > x) is wanted.
     means_only : leave out quantiles and distributions, for speed.
+    controls : quantities of the run whose means are known, by which the estimates are adjusted (`qsim.controls`);
+        ``details["controls"]`` says what they did.
     job_budget : with `precision`, jobs simulated at most, trial run and warm-ups included; None for 10^10.
     time_budget : seconds after which no replication begins; those that run are waited for.
     memory_budget : with `precision`, bytes of tallies held at most; None for 2^30.
@@ -134,7 +138,13 @@ def simulate(
         if not holds:
             raise InvalidModel(field=name, rule=rule, value=value)
     start, deadline = perf_counter(), None if time_budget is None else monotonic() + time_budget
-    options = Options(at=tuple(float(x) for x in at), means_only=means_only, extra=extra)
+    known = check(controls)
+    options = Options(
+        at=tuple(float(x) for x in at),
+        means_only=means_only,
+        controls=tuple(control.name for control in known),
+        extra=extra,
+    )
     simulator = lower(model, options=options)
 
     def skipped(counted: int) -> int:
@@ -143,14 +153,15 @@ def simulate(
     def wanted(findings: Findings) -> Figure | None:
         """The figure that a precision is about; None where the run does not determine it."""
         key = goal(model)
-        return figures({k: sample for k, sample in findings.samples.items() if k == key}, confidence=confidence).get(
-            key
-        )
+        alone = replace(findings, samples={k: sample for k, sample in findings.samples.items() if k == key})
+        return controlled_figures(alone, controls=known, confidence=confidence)[0].get(key)
 
     def estimate(outcome: Outcome) -> Estimate:
+        measures, adjustment = controlled_figures(outcome.findings, controls=known, confidence=confidence)
+        details = _details(outcome, wanted(outcome.findings), key=goal(model), precision=precision)
         return Estimate(
             model=model,
-            measures=figures(outcome.findings.samples, confidence=confidence),
+            measures=measures,
             samples=outcome.findings.samples,
             confidence=confidence,
             jobs=outcome.length.jobs * outcome.count,
@@ -159,7 +170,7 @@ def simulate(
             warmup=outcome.length.warmup,
             seconds=perf_counter() - start,
             status=outcome.status,
-            details=_details(outcome, wanted(outcome.findings), key=goal(model), precision=precision),
+            details=details | ({"controls": adjustment} if known else {}),
             distributions=outcome.findings.distributions,
         )
 
