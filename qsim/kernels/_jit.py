@@ -1,116 +1,132 @@
-"""The only place that calls numba: compiled, GIL-free functions with a cache that sees every edit.
+"""The only place that calls numba: kernels in Python, compiled when they are first called, kept for the next process.
 
-numba's own file cache looks at the file of the cached function alone, so an edited helper in another file would
-stay unseen by its cached callers.  The cache folder of a kernel is therefore named by a hash of its file, of all
-kernel files that this one imports, directly or not, and of the versions involved; where no folder can be written,
-functions are compiled without a cache.  Folders that have not been used for a month are removed.
+A call looks for the kernel compiled for the types of its arguments: in this process, in the cache folder, among the
+code that comes with the package; only then is numba loaded to compile it.  Whatever the way, the code is the same
+and calls release the interpreter's lock.  The cache sees every edit (see `qsim.kernels._cache`).
 
 With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python and give the same bits.
 """
 
 from __future__ import annotations
 
-import ast
 import functools
-import hashlib
 import inspect
 import os
-import shutil
-import sys
-import tempfile
-import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from threading import RLock
+from typing import Any, ClassVar, TypeVar, cast
 
-import numba
 import numpy as np
+
+from qsim.kernels import _cache
+from qsim.kernels._native import Code, described, host_key, machine_code, portable
+from qsim.kernels._portable import Intermediate, find
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KEEP_SECONDS = 30 * 86400
+_ONE_AT_A_TIME = RLock()
+_RESULTS = {"none": "", "float64": "d", "int64": "q", "uint64": "Q", "bool": "?"}
 
 
-def source_key(file: Path) -> str:
-    """A hash of a kernel file, of the kernel files it imports, and of the versions that compiled code depends on."""
-    found, fresh = {file}, [file]
-    while fresh:
-        new = set(_imported(fresh.pop())) - found
-        found |= new
-        fresh += new
-    digest = hashlib.sha256(repr((numba.__version__, np.__version__, sys.version)).encode())
-    for path in sorted(found):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+class Kernel:
+    """A function of arrays and numbers, compiled for the types of its arguments.
+
+    Attributes
+    ----------
+    origins : where the code for each combination of types came from: "cache", "package" or "compiler".
+    file, name : of the function.
+    known : all kernels.
+    translations : kernel, types and code of everything that numba has compiled in this process.
+    """
+
+    known: ClassVar[list[Kernel]] = []
+    translations: ClassVar[list[tuple[Kernel, str, Intermediate]]] = []
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self.name = function.__name__
+        self.file = Path(inspect.getfile(function))
+        self.known.append(self)
+        self._codes: dict[str, Code] = {}
+        self.origins: dict[str, str] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        types = described(args)
+        code = self._codes.get(types)
+        if code is None:
+            with _ONE_AT_A_TIME:
+                code = self._codes.get(types) or self._load(types, args)
+        return code(args)
+
+    def __reduce__(self) -> str:
+        return self._function.__qualname__
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function, for use by other kernels."""
+        return _numba().njit(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)(self._function)
+
+    def translated(self, args: tuple[Any, ...]) -> Intermediate:
+        """Code for arguments of these types by numba.
+
+        Raises
+        ------
+        TypeError : the result is neither a number nor nothing, or the code needs numba to run.
+        """
+        signature = tuple(_numba_type(value) for value in args)
+        self.dispatcher.compile(signature)
+        overload = self.dispatcher.overloads[signature]
+        result = str(overload.signature.return_type)
+        if result not in _RESULTS:
+            raise TypeError(f"{self.name}: a kernel called from Python gives a number, not {result}")
+        text = portable(self.dispatcher.inspect_llvm(signature), symbol=overload.fndesc.llvm_func_name)
+        return Intermediate(text, _RESULTS[result])
+
+    def _load(self, types: str, args: tuple[Any, ...]) -> Code:
+        name = f"{self.name}-{sha256(types.encode()).hexdigest()[:8]}-{host_key()}"
+        kept, origin = _cache.read(self.file, name=name), "cache"
+        if kept is None:
+            found, origin = find(self.file, self.name, types=types), "package"
+            if found is None:
+                found, origin = self.translated(args), "compiler"
+                self.translations.append((self, types, found))
+            kept = found.result.ljust(1).encode() + machine_code(found.text)
+            _cache.write(self.file, kept, name=name)
+        code = Code(kept[1:], result=kept[:1].decode().strip())
+        self._codes[types], self.origins[types] = code, origin
+        return code
 
 
 @functools.cache
-def _imported(file: Path) -> tuple[Path, ...]:
-    """The kernel files that `file` imports itself."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    stems = {name.rpartition(".")[2] for name in names if name.startswith(f"{__package__}.")}
-    return tuple(path for path in (file.with_name(f"{stem}.py") for stem in sorted(stems)) if path.is_file())
+def _numba() -> Any:
+    import numba
+    from numba.extending import typeof_impl
+
+    # Kernels call each other: to numba, a kernel is what numba made of its function.
+    typeof_impl.register(Kernel)(lambda kernel, context: numba.types.Dispatcher(kernel.dispatcher))
+    return numba
 
 
-@functools.cache
-def cache_folder(file: Path) -> Path | None:
-    """A folder for the compiled kernels of a file that can be written, or None."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-    asked = os.environ.get("NUMBA_CACHE_DIR")
-    for base in (asked, home, os.path.join(tempfile.gettempdir(), f"qtwin-{user}")):
-        if not base:
-            continue
-        folder = Path(base) / "qtwin" / f"{file.stem}-{source_key(file)}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-            os.utime(folder)
-        except OSError:
-            continue
-        _prune(folder)
-        return folder
-    return None
-
-
-def _prune(current: Path) -> None:
-    """Remove folders that no process has opened for long."""
-    oldest = time.time() - _KEEP_SECONDS
-    for folder in current.parent.iterdir():
-        try:
-            if folder != current and folder.is_dir() and folder.stat().st_mtime < oldest:
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue  # another process was quicker
+def _numba_type(value: Any) -> Any:
+    numba = _numba()
+    if isinstance(value, bool | np.bool_):
+        return numba.types.boolean
+    if isinstance(value, int | np.integer) and not isinstance(value, np.uint64):
+        return numba.types.int64
+    return numba.typeof(value)
 
 
 def jit(function: F) -> F:
-    """Compile `function` for nogil use; divisions by zero give inf or nan as in C, nothing is checked."""
-    return _compiled(function, no_cfunc_wrapper=True)
+    """Compile `function`; divisions by zero give inf or nan as in C, nothing is checked."""
+    disabled = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+    return _as_in_c(function) if disabled else cast(F, Kernel(function))
 
 
-def helper(function: F) -> F:
-    """Compile `function` for use by other kernels only: it cannot be called from Python, and compiles faster."""
-    return _compiled(function, no_cfunc_wrapper=True, no_cpython_wrapper=True)
-
-
-def _compiled(function: F, **options: bool) -> F:
-    if numba.config.DISABLE_JIT:
-        return _as_in_c(function)
-    folder = cache_folder(Path(inspect.getfile(function)))
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder) if folder else before
-    try:
-        compiled = numba.njit(nogil=True, cache=folder is not None, error_model="numpy", **options)(function)
-    finally:
-        numba.config.CACHE_DIR = before
-    return cast(F, compiled)
+#: A function that is called by kernels alone, and may give tuples.
+helper = jit
 
 
 def _as_in_c(function: F) -> F:

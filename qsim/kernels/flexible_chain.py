@@ -166,11 +166,11 @@ def run_sorted(
     found: Counts,
     sums: Ints,
     tally: Ints,
-) -> Ints:
+) -> None:
     """As `run_two`, flexible jobs joining the queue at a random place in the sorted order.
 
-    `positions` is the alias table of the law of the least of the places looked at (empty: always the first).  Returns
-    the boundaries of the order, which may have grown.
+    `positions` is the alias table of the law of the least of the places looked at (empty: always the first).  The
+    boundaries of the order may outgrow `first`; the lengths say where they are in the end (`boundaries`).
     """
     count = np.uint64(lengths.size)
     present = np.int64(0)
@@ -202,4 +202,3 @@ def run_sorted(
         tally[AREA] += present
         tally[STEPS] += 1
     tally[ARRIVED] += arrived
-    return first

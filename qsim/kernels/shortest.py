@@ -28,6 +28,12 @@ def empty_order(queues: int) -> tuple[Ints, Ints, Ints]:
     return np.arange(queues), np.arange(queues), first
 
 
+def boundaries(lengths: NDArray[np.int32]) -> Ints:
+    """Where the stretch of each length begins in the order of these lengths, with room for more."""
+    room = max(_STRETCHES, 2 * int(lengths.max()))
+    return np.searchsorted(np.sort(lengths), np.arange(room)).astype(np.int64)
+
+
 @helper
 def swap(order: Ints, place: Ints, queue: Index, there: Index) -> None:
     """Bring a queue to a place in the order; who stood there takes its place."""

@@ -15,7 +15,7 @@ from qsim.kernels import flexible_chain as chain_kernel
 from qsim.kernels import flexible_events as events_kernel
 from qsim.kernels import histogram
 from qsim.kernels.random import Array, State
-from qsim.kernels.shortest import empty_order, empty_tournament
+from qsim.kernels.shortest import boundaries, empty_order, empty_tournament
 from qsim.lower import Findings, Options
 from qsim.lowering.flexible_measures import ChainTally, JobsTally, chain_findings, job_findings
 from qsim.mean_time import mean_time
@@ -119,7 +119,8 @@ class FlexibleSimulator:
             elif 0 < self.choices <= _FEW:
                 chain_kernel.run_several(state, lengths, distinct, self.choices, *chances, *books)
             else:
-                first = chain_kernel.run_sorted(state, lengths, order, place, first, positions, *chances, *books)
+                chain_kernel.run_sorted(state, lengths, order, place, first, positions, *chances, *books)
+                first = boundaries(lengths)
         return np.concatenate([tally, sums, found.ravel()]).astype(np.float64)
 
     def _run_jobs(self, sources: tuple[Any, ...], warmup: int, jobs: int, books: tuple[Any, ...]) -> None:

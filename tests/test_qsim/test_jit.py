@@ -1,4 +1,5 @@
-"""The cache of compiled kernels: sees edits of helpers, is used again, does without a folder; twin without numba.
+"""Compiled kernels: the cache sees edits of helpers, is used again, does without a folder; code that comes with the
+package is up to date and saves the compiler; twin without numba.
 
 Each check runs a small package of kernels in processes of its own, so that nothing compiled elsewhere is met.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import qsim
-from qsim.kernels import _jit
+from qsim.kernels import _cache, _portable
 
 ROOT = Path(qsim.__file__).resolve().parents[1]
 
@@ -37,12 +38,15 @@ def twice(x):
 
 SCRIPT = """
 from pathlib import Path
-from qsim.kernels import _caller, _jit
+from qsim.kernels import _cache, _caller
 from qsim.kernels._caller import twice
 value = twice(1.0)
-loaded = sum(twice.stats.cache_hits.values())
-print(value, loaded, _jit.cache_folder(Path(_caller.__file__)) or "nowhere")
+(origin,) = twice.origins.values()
+print(value, origin, _cache.cache_folder(Path(_caller.__file__)) or "nowhere")
 """
+
+#: What kernels need to be compiled, kept and loaded.
+MACHINERY = ("_jit.py", "_cache.py", "_native.py", "_portable.py")
 
 
 @pytest.fixture
@@ -50,7 +54,8 @@ def package(tmp_path: Path) -> Path:
     """A copy of the kernels' machinery with a helper and a caller of its own."""
     kernels = tmp_path / "code" / "qsim" / "kernels"
     kernels.mkdir(parents=True)
-    shutil.copy(ROOT / "qsim" / "kernels" / "_jit.py", kernels)
+    for name in MACHINERY:
+        shutil.copy(ROOT / "qsim" / "kernels" / name, kernels)
     for folder in (kernels, kernels.parent):
         (folder / "__init__.py").touch()
     (kernels / "_helper.py").write_text(HELPER.format(1))
@@ -73,14 +78,22 @@ def run(package: Path, script: str = SCRIPT, **variables: str) -> list[str]:
 
 def test_an_edited_helper_is_seen_by_its_cached_caller(package: Path) -> None:
     first, again = run(package), run(package)
-    assert first[:2] == ["3.0", "0"]
-    assert again[:2] == ["3.0", "1"], "the second process compiles nothing"
+    assert first[:2] == ["3.0", "compiler"]
+    assert again[:2] == ["3.0", "cache"], "the second process compiles nothing"
     (package / "qsim" / "kernels" / "_helper.py").write_text(HELPER.format(10))
     edited = run(package)
     assert edited[0] == "21.0"
     assert edited[2] != first[2]
     (package / "qsim" / "kernels" / "_stranger.py").write_text(HELPER.format(5))
-    assert run(package) == ["21.0", "1", edited[2]], "a file that it does not import changes nothing"
+    assert run(package) == ["21.0", "cache", edited[2]], "a file that it does not import changes nothing"
+
+
+def test_a_damaged_file_is_compiled_anew(package: Path) -> None:
+    folder = Path(run(package)[2])
+    (kept,) = folder.iterdir()
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert run(package)[:2] == ["3.0", "compiler"]
+    assert run(package)[:2] == ["3.0", "cache"]
 
 
 def test_no_folder_can_be_written(package: Path) -> None:
@@ -89,11 +102,11 @@ def test_no_folder_can_be_written(package: Path) -> None:
     blocked.touch()
     assert run(package, XDG_CACHE_HOME=str(blocked), NUMBA_CACHE_DIR=str(blocked), TMPDIR=str(blocked))[0] == "3.0"
     script = SCRIPT.replace(
-        "from qsim.kernels import _caller, _jit\n",
-        "import tempfile\ntempfile.gettempdir = lambda: '/dev/null'\nfrom qsim.kernels import _caller, _jit\n",
+        "from qsim.kernels import _cache, _caller\n",
+        "import tempfile\ntempfile.gettempdir = lambda: '/dev/null'\nfrom qsim.kernels import _cache, _caller\n",
     )
     found = run(package, script, XDG_CACHE_HOME=str(blocked), NUMBA_CACHE_DIR=str(blocked))
-    assert found == ["3.0", "0", "nowhere"]
+    assert found == ["3.0", "compiler", "nowhere"]
 
 
 def test_a_folder_asked_for_is_taken(package: Path) -> None:
@@ -108,9 +121,10 @@ def test_old_folders_are_removed_and_young_ones_kept(tmp_path: Path, monkeypatch
         folder.mkdir(parents=True)
         (folder / "kernel.nbc").touch()
     os.utime(old, (1e9, 1e9))
-    file = Path(_jit.__file__).with_name("servers.py")
-    folder = _jit.cache_folder.__wrapped__(file)
-    assert folder == tmp_path / "qtwin" / f"servers-{_jit.source_key(file)}"
+    file = Path(_cache.__file__).with_name("servers.py")
+    folder = _cache.cache_folder.__wrapped__(file)
+    assert folder == tmp_path / "qtwin" / _cache.folder_name(file)
+    assert _cache.source_key(file) in folder.name
     assert not old.exists()
     assert (young / "kernel.nbc").exists()
 
@@ -155,6 +169,7 @@ def test_the_plain_twin_gives_the_same_bits() -> None:
 
 def test_no_model_compiles_anew() -> None:
     """One signature for everything: laws, servers, options."""
+    from qsim.kernels._jit import Kernel
     from qsim.kernels.dispatcher import simulate
     from qtheory.models import Deterministic, Dispatcher, Exponential, Gamma, Mixture
 
@@ -168,4 +183,31 @@ def test_no_model_compiles_anew() -> None:
             servers=servers, time_limit=2.0, short_fraction=fraction, interarrival=laws[0], service0=law, service1=law
         )
         qsim.simulate(model, jobs=100, replications=1, warmup=0, means_only=fraction == 0.0, at=(1.0,) * len(servers))
-    assert len(simulate.signatures) == 1
+    assert isinstance(simulate, Kernel)
+    assert len(simulate.origins) == 1
+
+
+EXAMPLES = """
+import sys
+from qsim.kernels._jit import Kernel
+from qsim.kernels._translate import run_examples, used_places
+run_examples()
+for kernel in Kernel.known:
+    for types, origin in kernel.origins.items():
+        print(origin, f"{kernel.file.stem}.{kernel.name}")
+print("folder", *(path.name for path in used_places()))
+print("numba" in sys.modules)
+"""
+
+
+def test_no_simulation_waits_for_a_compiler(tmp_path: Path) -> None:
+    """Every kernel that simulations call comes translated with the package; edited kernels are to be translated anew
+    by ``python -m qsim.kernels._translate``."""
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", EXAMPLES]
+    lines = subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout.splitlines()
+    *kernels, folder, numba = lines
+    assert [line for line in kernels if not line.startswith("package ")] == []
+    assert len(kernels) >= 14
+    assert sorted(folder.split()[1:]) == sorted(path.name for path in _portable.FOLDER.iterdir())
+    assert numba == "False"
