@@ -114,7 +114,7 @@ class Distribution(ABC):
         if np.any(inner):
             with np.errstate(all="ignore"):
                 out[inner] = np.clip(self._quantile(levels[inner]), low, high)
-        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]
+        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]  # as `Values` says
 
     # Moments of parts
 
@@ -279,7 +279,7 @@ class Distribution(ABC):
         if array.size and array.min() >= 0.0 and array.max() < math.inf:  # false also for nan
             with np.errstate(all="ignore"):
                 whole = hook(array if array.ndim else array[None])
-            return whole if array.ndim else whole.item()  # type: ignore[return-value]
+            return whole if array.ndim else whole.item()  # type: ignore[return-value]  # as `Values` says
         if np.any(np.isnan(array)):
             raise InvalidModel(field="t", rule="must be a number", value=t)
         inside = (array >= 0.0) & (array < math.inf)
@@ -287,7 +287,7 @@ class Distribution(ABC):
         if np.any(inside):
             with np.errstate(all="ignore"):
                 out[inside] = hook(array[inside])
-        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]
+        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]  # as `Values` says
 
 
 def _each(function: Callable[[float], float], t: FloatArray) -> FloatArray:

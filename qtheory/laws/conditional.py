@@ -24,7 +24,7 @@ class _Restricted(Distribution):
         raise NotImplementedError
 
     def tabulated(self) -> Distribution:
-        return type(self)(self._base.tabulated(), limit=self._limit)  # type: ignore[call-arg]
+        return type(self)(self._base.tabulated(), limit=self._limit)  # type: ignore[call-arg]  # each subclass names its side
 
     @property
     def density_share(self) -> float:

@@ -24,14 +24,18 @@ ROWS = [
 @pytest.mark.parametrize(("policy", "rho2", "wanted"), ROWS)
 def test_exact(benchmark: Any, policy: Any, rho2: float, wanted: float) -> None:
     model = standing(policy, rho1=1.15, rho2=rho2)
-    benchmark(lambda: qtheory.solve(model))
+    found = benchmark(lambda: qtheory.solve(model))
+    cost = found["cost", "all"]
+    assert cost.error <= 1e-6 * cost.value
     benchmark.extra_info["wanted_seconds"] = wanted
 
 
 @pytest.mark.parametrize(("policy", "rho2", "_"), ROWS[:4])
 def test_reduction(benchmark: Any, policy: Any, rho2: float, _: float) -> None:
     model = standing(policy, rho1=1.15, rho2=rho2)
-    benchmark(lambda: qtheory.solve(model, method="reduction"))
+    found = benchmark(lambda: qtheory.solve(model, method="reduction"))
+    exact = qtheory.solve(model, method="exact")["cost", "all"].value
+    assert found["cost", "all"].value == pytest.approx(exact, rel=1e-6)
     benchmark.extra_info["wanted_seconds"] = 0.02
 
 
@@ -51,4 +55,5 @@ def test_simulation(benchmark: Any, chain: bool) -> None:
 
     run()
     found = benchmark.pedantic(run, rounds=3)
+    assert found.jobs == 1_000_000
     benchmark.extra_info["jobs_per_second"] = found.jobs / benchmark.stats.stats.min

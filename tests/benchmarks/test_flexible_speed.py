@@ -60,7 +60,10 @@ def test_jobs_a_second(benchmark, name, model, means_only):
     simulator = lower(model, options=Options(means_only=means_only))
     assert simulator.kernel == name
     simulator.run(seed=1, replication=0, jobs=1000, warmup=0)
-    benchmark.pedantic(simulator.run, kwargs={"seed": 1, "replication": 0, "jobs": JOBS, "warmup": 0}, rounds=3)
+    work = {"seed": 1, "replication": 0, "jobs": JOBS, "warmup": 0}
+    tally = benchmark.pedantic(simulator.run, kwargs=work, rounds=3)
+    utilisation = simulator.summarise([tally]).samples["utilisation", "all"].values[0]
+    assert abs(utilisation - model.load) < 0.02
     if benchmark.stats:
         benchmark.extra_info["jobs_a_second"] = JOBS / benchmark.stats.stats.min
 
@@ -74,6 +77,7 @@ def test_chain_against_the_yardstick(benchmark, tmp_path):
     def work():
         start = time.process_time()
         tally = simulator.run(seed=1, replication=0, jobs=5 * JOBS, warmup=0)
+        assert tally[flexible_chain.ARRIVED] == 5 * JOBS
         rates.append(tally[flexible_chain.STEPS] / (time.process_time() - start))
 
     rates = []

@@ -47,7 +47,8 @@ def test_against_most_queue(benchmark: Any, servers: int) -> None:
         return float(calc.run().v[0])
 
     mean = theirs()
-    benchmark(lambda: m_ph_c(rate=0.8 * servers, service=H2, servers=servers))
+    queue = benchmark(lambda: m_ph_c(rate=0.8 * servers, service=H2, servers=servers))
+    assert queue.mean_response == pytest.approx(RESPONSES[servers], abs=6e-6)
     ours = seconds(lambda: m_ph_c(rate=0.8 * servers, service=H2, servers=servers))
     benchmark.extra_info |= {"most_queue_seconds": seconds(theirs, rounds=3), "seconds": ours, "their_mean": mean}
 
