@@ -65,7 +65,7 @@ def controlled_figures(
         if control.name not in findings.controls:
             known = ", ".join(findings.controls) or "none for this kind of system"
             raise InvalidModel(field="controls", rule=f"known are {known}", value=control.name)
-    usable, known_rows = _usable(findings.controls, controls)
+    usable, known_rows = deviations(findings.controls, controls)
     regressions: dict[tuple[str, ...], Regression | None] = {}
     figures: dict[Any, Figure] = {}
     adjusted_rows = []
@@ -175,10 +175,13 @@ def adjust(sample: Sample, controls: Regression | None, *, confidence: float) ->
     )
 
 
-def _usable(
+def deviations(
     samples: Mapping[str, Sample], controls: Sequence[Control]
 ) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """Deviations from the known means by name, and one row a control; suspect ones are named but not used."""
+    """What `regression` takes: weighted deviations from the known means in each replication, by name.
+
+    And one row a control as plain data: name, mean, sample value, z, and a note where it must not be used.
+    """
     usable: dict[str, Array] = {}
     rows: list[dict[str, Any]] = []
     for control in controls:

@@ -13,7 +13,7 @@ import qtheory
 from qtheory.measures import Key, model_data
 from qtheory.models import Dispatcher, InvalidModel, Model, NotConverged, Unstable
 from validation import steer
-from validation.selection import Choice, half_width, select
+from validation.selection import Choice, select
 from validation.traces import Trace
 
 #: Designs that are always simulated, however clear the theory's ranking.
@@ -33,6 +33,7 @@ class Design:
     error: float | None = None
     simulated: float | None = None
     half_width: float | None = None
+    variance_factor: float | None = None
     jobs: int = 0
     note: str = ""
 
@@ -54,7 +55,8 @@ class Search:
     ties : the designs that could not be told from it within the indifference zone.
     table : one row a design, unstable ones included.
     guarantee : `confidence` and the relative `indifference` reached; `reached` says whether that was the zone asked
-        for, `designs` how many were simulated.
+        for, `designs` how many were simulated, `variance_factor` what control variates gained in the difference to the
+        closest rival.
     objective : weights on mean responses by scope.
     analytic_best : what the analytic ranking alone would have picked.
     """
@@ -126,6 +128,7 @@ def search(
     jobs: int = 200_000,
     max_jobs: int = 2_000_000_000,
     seed: int = 1,
+    controls: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> Search:
     """The split of `total` servers with the smallest weighted mean response.
@@ -144,6 +147,7 @@ def search(
     jobs : jobs counted in each replication.
     max_jobs : budget of the simulation over all designs.
     seed : of the streams that all designs share.
+    controls : whether estimates are adjusted by control variates; `variance_factor` says what they gained.
 
     Raises
     ------
@@ -164,11 +168,12 @@ def search(
         [designs[i] for i in contenders],
         objective={("mean_response", scope): weight for scope, weight in weights.items()},
         jobs=jobs,
-        warmup=[steer.warmup(designs[i], jobs=jobs) or jobs // 10 for i in contenders],
+        warmup=max(steer.warmup(designs[i], jobs=jobs) or jobs // 10 for i in contenders),
         seed=seed,
         confidence=confidence,
         indifference=indifference,
         max_jobs=max_jobs,
+        controls=[steer.controls(designs[i]) for i in contenders] if controls else (),
         progress=progress,
     )
     for place, i in enumerate(contenders):
@@ -184,6 +189,7 @@ def search(
             "indifference": choice.zone,
             "reached": choice.reached,
             "designs": len(contenders),
+            "variance_factor": choice.factor,
         },
         objective=weights,
         method=f"{used}, then simulation under common random numbers",
@@ -201,7 +207,8 @@ def _with_simulation(row: Design, choice: Choice, place: int) -> Design:
         analytic=row.analytic,
         error=row.error,
         simulated=contender.mean,
-        half_width=half_width(contender.values, confidence=choice.confidence),
+        half_width=contender.figure.half_width,
+        variance_factor=contender.factor,
         jobs=contender.jobs,
         note=row.note,
     )

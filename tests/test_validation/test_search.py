@@ -39,6 +39,21 @@ def test_seven_servers() -> None:
     assert found.to_dict()["best"] == {"servers": [3, 4]}
 
 
+def test_controls_tell_designs_apart_sooner() -> None:
+    """The difference of example E's two designs is hundreds of times less variable; ten times is sure."""
+    found = validation.search(E, total=7, jobs=5_000)
+    plain = validation.search(E, total=7, jobs=5_000, controls=False)
+    assert found.best == plain.best == {"servers": (3, 4)}
+    assert found.guarantee["variance_factor"] > 10
+    assert plain.guarantee["variance_factor"] == 1
+    for row, other in zip(found.table[2:4], plain.table[2:4], strict=True):
+        assert row.variance_factor is not None
+        assert row.variance_factor > 4
+        assert other.variance_factor == 1
+        assert row.half_width < other.half_width / 2
+    assert found.table[2].simulated == pytest.approx(2.294, abs=0.02)
+
+
 def test_equal_designs_are_ties() -> None:
     """Without short jobs killed or long, a symmetric system serves (n0, n1) and (n1, n0) alike in law."""
     even = E.replace(time_limit=math.inf, short_fraction=0.5, service1=Exponential(mean=1.2), servers=(3, 3))
