@@ -53,7 +53,8 @@ def solve(model: Model, *, method: str = "auto", at: Iterable[float] = (), **opt
     model : any of the systems of `qtheory.models`.
     method : one of `methods(model)`; `auto` takes the best one for the model and says which in `.method`.
     at : times x for which `tail_response` P(response > x) is wanted.
-    options : passed to the method.
+    options : passed to the method. A dispatcher's know `quantiles`, false to leave those out, and its `auto` a
+        `budget` in processor seconds.
 
     Raises
     ------

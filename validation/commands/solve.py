@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from validation.commands import shared
 from validation.commands.shared import AsJson, At, Method, ModelFile
 
 
-def solve(file: ModelFile, *, method: Method = "auto", at: At = "", as_json: AsJson = False) -> int:
+def solve(
+    file: ModelFile,
+    *,
+    method: Method = "auto",
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="SECONDS",
+            parser=shared.real_number,
+            help="Dispatcher, method auto: processor time that a better method may be expected to take.",
+            show_default=False,
+        ),
+    ] = None,
+    at: At = "",
+    as_json: AsJson = False,
+) -> int:
     """Analytic answer with an error for every number."""
     import qtheory
 
@@ -15,8 +35,11 @@ def solve(file: ModelFile, *, method: Method = "auto", at: At = "", as_json: AsJ
     known = qtheory.methods(model)
     if method not in known:
         raise qtheory.InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
-    with shared.answering("solve", model=model, path=file, as_json=as_json):
-        solution = qtheory.solve(model, method=method, at=wanted)
+    if budget is not None and (model.kind() != "dispatcher" or method != "auto"):
+        raise qtheory.InvalidModel(field="--budget", rule="goes with a dispatcher and method auto", value=budget)
+    options = {} if budget is None else {"budget": budget}
+    with shared.options("budget"), shared.answering("solve", model=model, path=file, as_json=as_json):
+        solution = qtheory.solve(model, method=method, at=wanted, **options)
     data = solution.to_dict()
     if as_json:
         shared.emit(shared.envelope("solve", **data))

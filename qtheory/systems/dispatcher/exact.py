@@ -39,11 +39,13 @@ class Laws:
     service1: PhaseType | None
 
 
-def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
+def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True) -> Solution:
     """Waits of both groups, killed and long jobs apart, with the error of the finite orders.
 
     Laws: exponential, erlang, hyperexponential, phase-type, and mixtures of them. Quantiles go by five
     moments of the waits, and by the correlation of the two waits of a killed job.
+
+    Without `quantiles` those are left out: means take a fraction of the time.
 
     Raises `Unstable` with the overloaded group; `InvalidModel` for other laws and beyond the budget of states;
     `NotConverged` where an order that would settle the answer is out of reach.
@@ -83,7 +85,15 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
             first = _plain(offered, laws, group=0, servers=model.servers[0])
         if laws.service1 is not None:
             second = _plain(offered, laws, group=1, servers=model.servers[1])
-    measures = table(offered, servers=model.servers, delays=(first, second), apart=apart, correlation=together, at=at)
+    measures = table(
+        offered,
+        servers=model.servers,
+        delays=(first, second),
+        apart=apart,
+        correlation=together,
+        at=at,
+        quantiles=quantiles,
+    )
     if apart and first is not None:
         measures = _either_wait(measures, first=first, second=apart["killed"], share=offered.killed_rate / offered.rate)
     return Solution(model=model, method="exact", measures=measures, details=details)

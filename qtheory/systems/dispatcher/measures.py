@@ -62,11 +62,13 @@ def table(
     apart: Mapping[str, Delay] | None = None,
     correlation: float = 0.0,
     at: Sequence[float] = (),
+    quantiles: bool = True,
 ) -> Table[Value]:
     """All measures that the waits give.  Scopes without jobs are left out; a group without jobs has no delay.
 
     Mean numbers by Little's law.  `correlation` is that of the two waits of a killed job.  `apart` holds the waits
     in Queue 1 of the classes ``killed`` and ``long`` where they are known apart; else both are that of any job there.
+    Without `quantiles` those, which take most of the time, are left out.
     """
     stays = _stays(traffic, delays, apart or {}, correlation)
     rows = [
@@ -74,7 +76,7 @@ def table(
         *_tails(stays, at=at),
         *_numbers(stays),
         *_flows(traffic, servers=servers, stays=stays),
-        *_quantiles(stays),
+        *(_quantiles(stays) if quantiles else ()),
     ]
     return Table(rows)
 

@@ -50,11 +50,15 @@ class Curve:
     error: dict[str, FloatArray]
 
 
-def solve(model: Dispatcher, *, at: Sequence[float] = (), kills: Kills = "dispersed") -> Solution:
+def solve(
+    model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True, kills: Kills = "dispersed"
+) -> Solution:
     """All measures of one design.
 
     Means by `waits.group_waits`, quantiles by convolving a two-moment law of the wait with the class's service law.
     `error` covers the truth 19 times in 20 over the systems described in `calibration`.
+
+    Without `quantiles` those are left out: means take a fraction of the time.
 
     Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or another `kills`,
     `NotConverged` if a quadrature over a law fails.
@@ -72,7 +76,8 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), kills: Kills = "disper
     offered = traffic(model)
     require_stable(offered.offered, servers=model.servers)
     design = _Designs(offered, servers=np.array([model.servers], dtype=np.int64), kills=kills)
-    measures = table(offered, servers=model.servers, delays=(design.delay(0), design.delay(1)), at=at)
+    delays = (design.delay(0), design.delay(1))
+    measures = table(offered, servers=model.servers, delays=delays, at=at, quantiles=quantiles)
     remarks = [_NO_SECOND_MOMENT] if math.isinf(offered.scv) else []
     return Solution(model=model, method="mgc", measures=measures, details={"remarks": remarks} if remarks else {})
 

@@ -21,8 +21,10 @@ from qtheory.systems.dispatcher.measures import table
 from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
 
-def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
+def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True) -> Solution:
     """E[W] = C m / (c - a) and P(W > t) = C exp(-(c - a) t / m) in each group, a = lambda m, C Erlang's.
+
+    Without `quantiles` those are left out: means take a fraction of the time.
 
     Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or times between
     arrivals without a second moment (the wait is then beyond any error that could be claimed).
@@ -42,7 +44,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = ()) -> Solution:
         rule = "must have a second moment for method mmc: take mgc or phase-type"
         raise InvalidModel(field="interarrival", rule=rule, value=offered.scv)
     delays = tuple(_delay(offered, group=group, servers=model.servers[group]) for group in (0, 1))
-    measures = table(offered, servers=model.servers, delays=(delays[0], delays[1]), at=at)
+    measures = table(offered, servers=model.servers, delays=(delays[0], delays[1]), at=at, quantiles=quantiles)
     return Solution(model=model, method="mmc", measures=measures)
 
 
