@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -337,8 +338,9 @@ def _judged(draft: Comparison, *, tests: int) -> Comparison:
         value, figure = draft.solution.measures[key], draft.estimate.measures[key]
         difference = value.value - figure.value
         excess = max(0.0, abs(difference) - value.error)
-        # Where every replication gives the same number, round-off is all the scatter there is.
-        se = max(figure.se, 1e-12 * max(abs(value.value), abs(figure.value)), 1e-300)
+        # Where every replication gives the same number, round-off is all the scatter there is; two zeros have none.
+        scale = max(abs(value.value), abs(figure.value))
+        se = max(figure.se, 1e-12 * scale, sys.float_info.min if scale else 0.0)
         z = math.copysign(excess / se, difference) if excess > 0 else 0.0
         detectable = value.error + shift * se
         verdict: Verdict = "agree"

@@ -13,6 +13,8 @@ from qtheory.models.errors import InvalidModel
 
 #: Laws of times between arrivals; without a finite mean there is no rate.
 _ARRIVALS = frozenset({"interarrival"})
+#: Means between which fifth moments fit into double precision.
+_SMALLEST, _LARGEST = 1e-60, 1e60
 #: Laws of amounts of work, in units that the service rates of the model refer to.
 _WORK = frozenset({"work1", "work2"})
 
@@ -21,7 +23,8 @@ def check(model: Spec) -> None:
     """Raise `InvalidModel`, with the path of the field, for a law that the model cannot have.
 
     Refused are scipy laws that do not exist, have wrong parameters or take negative values; times that are
-    always 0; times between arrivals of infinite mean; and amounts of work whose mean is not 1.
+    always 0; times between arrivals of infinite mean; finite means outside [1e-60, 1e60], whose powers double precision
+    does not hold; and amounts of work whose mean is not 1.
 
     >>> from qtheory.models import Flexible, Scipy
     >>> law = Scipy(name="norm")
@@ -47,6 +50,9 @@ def _check_law(law: Spec, *, field: str) -> None:
         raise InvalidModel(field=field, rule="must not be always 0", value=law)
     if field in _ARRIVALS and not math.isfinite(known.mean):
         raise InvalidModel(field=field, rule="must have a finite mean", value=law)
+    if not (_SMALLEST <= known.mean <= _LARGEST or known.mean == math.inf):
+        rule = f"must have a mean from {_SMALLEST:g} to {_LARGEST:g}; choose another unit of time"
+        raise InvalidModel(field=field, rule=rule, value=known.mean)
     if field in _WORK and not abs(known.mean - 1) <= 1e-9:
         rule = f"must have mean 1 (it is {known.mean:.9g}); how fast work is done is said by service_rates"
         raise InvalidModel(field=field, rule=rule, value=law)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+import qtheory
 from qtheory import laws
 from qtheory.models import (
     Deterministic,
@@ -74,3 +77,25 @@ class Toy(Spec, frozen=True, kw_only=True, tag="toy"):
 def test_missing_law_is_named():
     with pytest.raises(NotImplementedError, match="'toy'"):
         laws.mean(Toy(mean=1.0))
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-100, 1e100, 1e300])
+@pytest.mark.parametrize("law", [lambda x: Exponential(mean=x), lambda x: Deterministic(value=x)])
+@pytest.mark.parametrize("field", ["interarrival", "service0", "service1"])
+def test_times_whose_powers_overflow_are_refused(size: float, law: Callable[[float], Spec], field: str) -> None:
+    with pytest.raises(InvalidModel, match="another unit of time") as caught:
+        laws.check(MODEL.replace(**{field: law(size)}))
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("size", [1e-50, 1e50])
+def test_a_unit_of_time_scales_the_answer(size: float) -> None:
+    scaled = MODEL.replace(
+        time_limit=3.0 * size,
+        interarrival=Exponential(mean=size / 3),
+        service0=Exponential(mean=1.2 * size),
+        service1=Exponential(mean=2.0 * size),
+    )
+    laws.check(scaled)
+    one, other = (qtheory.solve(model)["mean_response", "all"].value for model in (MODEL, scaled))
+    assert other == pytest.approx(one * size, rel=1e-6)

@@ -74,6 +74,21 @@ def test_short_run_is_inconclusive() -> None:
     assert found["mean_response", "all"].verdict == "inconclusive"
 
 
+def test_two_zeros_agree() -> None:
+    """M/M/3 at load 2/3: a job waits with probability 4/9, so the median wait is 0 in theory and in every run."""
+    pair = validation.compare(MM3, jobs=400_000, seed=3)["p50_wait", "all"]
+    assert (pair.analytic, pair.error, pair.simulated) == (0, 0, 0)
+    assert (pair.detectable, pair.verdict) == (0, "agree")
+
+
+def test_what_a_run_cannot_have_seen_is_no_disagreement() -> None:
+    """M/M/5 at load .02, Erlang C(5, .1) = 7.7e-8: none of 200 000 jobs waits, and no positive chance is denied."""
+    model = MM3.replace(servers=(1, 5), interarrival=Exponential(mean=10.0))
+    found = validation.compare(model, jobs=200_000, seed=3, at=(40.0,))
+    assert found.verdict != "disagree"
+    assert [key for key, pair in found.measures.items() if pair.simulated == 0 and pair.analytic != 0] == []
+
+
 def test_every_verdict_follows_from_its_row() -> None:
     found = validation.compare(MM3.replace(short_fraction=0.3, servers=(2, 3)), jobs=2_000_000, seed=5)
     for pair in found.measures.values():
