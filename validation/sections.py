@@ -9,7 +9,7 @@ from qtheory.measures import model_data
 from qtheory.models import Dedicated, Donor, Exponential
 from qtheory.models.policies import DonorPolicy
 from qtheory.systems.donor.stability import policy_name
-from validation import donor_figures, figures, partial_choice
+from validation import donor_figures, figures, partial_choice, rungs
 from validation._compare import Comparison
 from validation._search import Search
 from validation.commands.tables import measure_name, number
@@ -87,25 +87,11 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
                 ),
             )
         )
-    if comparison.rungs or comparison.refused:
-        section.tables.append(("Every analytic method beside the simulation.", _rungs(comparison)))
+    if rungs.anything_beside(comparison):
+        columns, cells = rungs.beside_simulation(comparison)
+        caption = "Every analytic method beside the simulation, differences from it in brackets."
+        section.tables.append((caption, Table(columns=columns, rows=cells)))
     return section
-
-
-def _rungs(comparison: Comparison) -> Table:
-    assert comparison.estimate is not None
-    simulated = comparison.estimate.measures
-    keys = [key for key in comparison.measures if key[0] == "mean_response"]
-    keys = keys or [key for key in comparison.measures if key[0] == "mean_number"][:4]
-    rows = []
-    for name, rung in comparison.rungs.items():
-        cells = [number(rung.measures[key].value) if key in rung.measures else "-" for key in keys]
-        rows.append((name, f"{1000 * rung.seconds:.3g} ms", *cells))
-    for name, why in comparison.refused.items():
-        rows.append((f"{name}: {why}", "-", *["-"] * len(keys)))
-    seconds = comparison.estimate.seconds
-    rows.append(("simulation", f"{seconds:.3g} s", *(number(simulated[key].value) for key in keys)))
-    return Table(columns=("method", "time", *("/".join(map(str, key)) for key in keys)), rows=rows)
 
 
 def of_search(search: Search, *, trace: Trace | None = None) -> Section:

@@ -36,7 +36,7 @@ def validate(
         known = qtheory.methods(model)
         if method not in known:
             raise InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
-    from validation import report
+    from validation import report, rungs
     from validation._compare import REPLICATIONS, compare_all
     from validation.commands.tables import measure_name, number, progress, show
 
@@ -84,6 +84,8 @@ def validate(
             ]
             title = f"{file}: {result.verdict if result.failure is None else result.failure}"
             show(title, ("measure", "analytic", "+- error", "simulated", "+- 95 %", "z", "verdict"), table)
+            if rungs.anything_beside(result):
+                show("methods side by side", *rungs.beside_simulation(result))
         if out is not None:
             print(f"report: {data['report']}")
         if failures:
