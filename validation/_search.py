@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -129,6 +130,7 @@ def search(
     max_jobs: int = 2_000_000_000,
     seed: int = 1,
     controls: bool = True,
+    executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Search:
     """The split of `total` servers with the smallest weighted mean response.
@@ -148,6 +150,7 @@ def search(
     max_jobs : budget of the simulation over all designs.
     seed : of the streams that all designs share.
     controls : whether estimates are adjusted by control variates; `variance_factor` says what they gained.
+    executor : where replications run instead of threads of this process.
 
     Raises
     ------
@@ -173,6 +176,7 @@ def search(
         confidence=confidence,
         indifference=indifference,
         max_jobs=max_jobs,
+        executor=executor,
         controls=[steer.controls(designs[i]) for i in contenders] if controls else (),
         progress=progress,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -76,7 +77,14 @@ def main() -> None:
     # The blocks are small: a second BLAS thread costs more than it brings. Read when NumPy is loaded, hence here.
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
-    sys.exit(run(sys.argv[1:]))
+    # A request to end counts as Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    status = run(sys.argv[1:])
+    if status == INTERRUPTED:
+        # Threads may still be at work on replications that nobody waits for.
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _fail(message: str, *, status: int) -> int:

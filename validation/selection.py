@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -83,6 +84,7 @@ def select(
     indifference: float,
     max_jobs: int,
     controls: Sequence[Sequence[Control]] = (),
+    executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Choice:
     """Simulate the designs on the same jobs until the best one is separated or the rest is indifferent.
@@ -98,6 +100,7 @@ def select(
     indifference : a relative difference that does not matter.
     max_jobs : budget over all designs; when it ends, `Choice.zone` says what was reached.
     controls : known means of each design's controls.
+    executor : where replications run instead of threads of this process.
     """
     means = [tuple(known) for known in controls] or [()] * len(models)
     contenders = [_contender(model, known=known) for model, known in zip(models, means, strict=True)]
@@ -110,7 +113,7 @@ def select(
         if level > 0 and spent + cost > max_jobs:
             break
         for done, contender in enumerate(alive):
-            _run(contender, replications=wanted, jobs=jobs, warmup=warmup, seed=seed)
+            _run(contender, replications=wanted, jobs=jobs, warmup=warmup, seed=seed, executor=executor)
             _estimate(contender, objective, confidence=confidence)
             if progress is not None:
                 progress(level * len(models) + done + 1, ROUNDS * len(models))
@@ -142,9 +145,17 @@ def select(
     )
 
 
-def _run(contender: Contender, *, replications: int, jobs: int, warmup: int, seed: int) -> None:
-    indices = range(len(contender.tallies), replications)
-    contender.tallies += run_replications(contender.simulator, indices=indices, jobs=jobs, seed=seed, warmup=warmup)
+def _run(
+    contender: Contender, *, replications: int, jobs: int, warmup: int, seed: int, executor: Executor | None
+) -> None:
+    contender.tallies += run_replications(
+        contender.simulator,
+        indices=range(len(contender.tallies), replications),
+        jobs=jobs,
+        seed=seed,
+        warmup=warmup,
+        executor=executor,
+    )
     contender.jobs = len(contender.tallies) * jobs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +112,7 @@ def rows(
     simulate: bool = False,
     jobs: int | None = None,
     seed: int = 1,
+    executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
     """One row a point: `point`, `status` and measures; a point without a steady state says why and has none."""
@@ -118,14 +120,22 @@ def rows(
     designs = [steer.check(at_point(model, point)) for point in grid]
     found = []
     for done, (point, design) in enumerate(zip(grid, designs, strict=True), start=1):
-        found.append(_row(point, design, method=method, simulate=simulate, jobs=jobs, seed=seed))
+        row = _row(point, design, method=method, simulate=simulate, jobs=jobs, seed=seed, executor=executor)
+        found.append(row)
         if progress is not None:
             progress(done, len(grid))
     return found
 
 
 def _row(
-    point: dict[str, float], design: Model, *, method: str, simulate: bool, jobs: int | None, seed: int
+    point: dict[str, float],
+    design: Model,
+    *,
+    method: str,
+    simulate: bool,
+    jobs: int | None,
+    seed: int,
+    executor: Executor | None,
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"point": point, "status": "ok", "measures": []}
     if isinstance(design, Network):
@@ -137,7 +147,8 @@ def _row(
         row |= failure_fields(failure) | {"message": str(failure)}
     if simulate and (row["status"] == "ok" or isinstance(design, Network)):
         count = jobs or steer.simulation_jobs(design)
-        estimate = qsim.simulate(design, jobs=count, seed=seed, warmup=steer.warmup(design, jobs=-(-count // 32)))
+        warmup = steer.warmup(design, jobs=-(-count // 32))
+        estimate = qsim.simulate(design, jobs=count, seed=seed, warmup=warmup, executor=executor)
         row["simulated"] = estimate.measures.to_list()
         row |= estimate.details
     return row

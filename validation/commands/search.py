@@ -8,11 +8,31 @@ import typer
 
 from qtheory.models import Dispatcher, Donor, Flexible, InvalidModel
 from validation.commands import search_donor, search_flexible, shared, tracing
-from validation.commands.shared import AsJson, Method, ModelFile, Out, Seed
+from validation.commands.shared import AsJson, Method, ModelFile, Out, Scheduler, Seed
 from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
+
+#: The kinds of systems that an option is for; the options that are not listed are for all of them.
+_FOR = {
+    "total": ("dispatcher",),
+    "trace": ("dispatcher",),
+    "group-limit": ("dispatcher",),
+    "width": ("dispatcher",),
+    "indifference": ("dispatcher",),
+    "confidence": ("dispatcher",),
+    "objective": ("dispatcher", "donor"),
+    "out": ("dispatcher", "donor"),
+    "method": ("dispatcher", "flexible"),
+    "policy": ("donor",),
+    "loads": ("donor",),
+    "target": ("flexible",),
+    "measure": ("flexible",),
+    "scope": ("flexible",),
+    "least": ("flexible",),
+}
 
 
 def search(
+    context: typer.Context,
     file: ModelFile,
     *,
     total: Annotated[
@@ -73,12 +93,14 @@ def search(
         float, typer.Option("--confidence", parser=shared.real_number, metavar="C", help="Of the choice.")
     ] = 0.95,
     seed: Seed = 1,
+    scheduler: Scheduler = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
     """The best design: a dispatcher's n0 (by model or on a log), a donor's thresholds, the choice a target needs."""
     shared.at_least(0, seed=seed)
     model = shared.open_model(file)
+    _check_meant(context, kind=model.kind())
     from validation import report
     from validation.commands.tables import progress
 
@@ -102,9 +124,20 @@ def search(
             print(f"report: {data['report']}")
         return 0
     if isinstance(model, Flexible):
-        with shared.naming(file), shared.answering("search", model=model, path=file, as_json=as_json):
+        with (
+            shared.naming(file),
+            shared.cluster(scheduler) as executor,
+            shared.answering("search", model=model, path=file, as_json=as_json),
+        ):
             answer = search_flexible.find(
-                model, target=target, measure=measure, scope=scope, question=least, method=method, seed=seed
+                model,
+                target=target,
+                measure=measure,
+                scope=scope,
+                question=least,
+                method=method,
+                seed=seed,
+                executor=executor,
             )
         if as_json:
             shared.emit(answer)
@@ -132,7 +165,10 @@ def search(
                 tracing.say(log)
             found = _search.search_trace(model, total=total, trace=log, objective=weights, progress=tell)
         else:
-            with shared.answering("search", model=model, path=file, as_json=as_json):
+            with (
+                shared.cluster(scheduler) as executor,
+                shared.answering("search", model=model, path=file, as_json=as_json),
+            ):
                 found = _search.search(
                     model,
                     total=total,
@@ -141,6 +177,7 @@ def search(
                     indifference=indifference,
                     confidence=confidence,
                     seed=seed,
+                    executor=executor,
                     progress=tell,
                 )
     data = shared.envelope("search", **found.to_dict())
@@ -153,6 +190,16 @@ def search(
     if out is not None:
         print(f"report: {data['report']}")
     return 0
+
+
+def _check_meant(context: typer.Context, *, kind: str) -> None:
+    """Refuse options that the search of this kind of system would not look at."""
+    for name, kinds in _FOR.items():
+        parameter = name.replace("-", "_")
+        source = context.get_parameter_source(parameter)
+        if kind not in kinds and source is not None and source.name != "DEFAULT":
+            rule = f"goes with {' or '.join(kinds)} only, the model is of kind {kind}"
+            raise InvalidModel(field=f"--{name}", rule=rule, value=str(context.params[parameter]))
 
 
 def show_search(found: object, *, title: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ QUESTIONS = ("fraction", "choices")
 
 
 def find(
-    model: Flexible, *, target: float | None, measure: str, scope: str, question: str, method: str, seed: int
+    model: Flexible,
+    *,
+    target: float | None,
+    measure: str,
+    scope: str,
+    question: str,
+    method: str,
+    seed: int,
+    executor: Executor | None = None,
 ) -> dict[str, Any]:
     """The answer as a JSON object: analytic, and simulated at the design found where the system is finite."""
     from qtheory.systems.flexible.design import least_choices, least_fraction
@@ -57,7 +66,7 @@ def find(
         import qsim
         from validation import steer
 
-        estimate = qsim.simulate(design, jobs=steer.simulation_jobs(design), seed=seed)
+        estimate = qsim.simulate(design, jobs=steer.simulation_jobs(design), seed=seed, executor=executor)
         if (measure, scope) in estimate.measures:
             figure = estimate[measure, scope]
             data["simulated"] = {"value": figure.value, "half_width": figure.half_width, "jobs": estimate.jobs}

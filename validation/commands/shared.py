@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -66,6 +67,49 @@ Replications = Annotated[
         "--replications", metavar="K", parser=whole_number, help="Independent replications.", show_default=False
     ),
 ]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        "--precision",
+        metavar="R",
+        parser=real_number,
+        help="Run until the half-width of mean_response/all (a network: mean_number/all) is this share of it.",
+        show_default=False,
+    ),
+]
+JobBudget = Annotated[
+    int | None,
+    typer.Option(
+        "--job-budget",
+        metavar="N",
+        parser=whole_number,
+        help="With --precision: jobs simulated at most, warm-ups included.",
+        show_default=False,
+    ),
+]
+TimeBudget = Annotated[
+    float | None,
+    typer.Option(
+        "--time-budget",
+        metavar="SECONDS",
+        parser=real_number,
+        help="No replication begins after so long.",
+        show_default=False,
+    ),
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="FILE",
+        help="Keep finished replications there; go on where a run stopped.",
+        show_default=False,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="Simulate on this Dask cluster.", show_default=False),
+]
 Warmup = Annotated[
     int | None,
     typer.Option(
@@ -108,8 +152,21 @@ def options(*names: str) -> Iterator[None]:
         yield
     except InvalidModel as error:
         if error.field in names:
-            raise InvalidModel(field=f"--{error.field}", rule=error.rule, value=error.value) from None
+            name = error.field.replace("_", "-")
+            raise InvalidModel(field=f"--{name}", rule=error.rule, value=error.value) from None
         raise
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Executor | None]:
+    """The Dask cluster at `address` as an executor; None where no address is given."""
+    if address is None:
+        yield None
+        return
+    from qsim import executors
+
+    with options("scheduler"), executors.dask(address) as executor:
+        yield executor
 
 
 def at_least(minimum: int, **values: int | None) -> None:

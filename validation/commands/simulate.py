@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qtheory.models import InvalidModel, Model, Network
 from validation.commands import shared
-from validation.commands.shared import AsJson, At, Jobs, ModelFile, Replications, Seed, Warmup
+from validation.commands.shared import (
+    AsJson,
+    At,
+    JobBudget,
+    Jobs,
+    ModelFile,
+    Precision,
+    Replications,
+    Scheduler,
+    Seed,
+    StoreFile,
+    TimeBudget,
+    Warmup,
+)
+
+if TYPE_CHECKING:
+    from qsim import Estimate
+
+_DONE, _INTERRUPTED = 0, 130
+#: As good as endless: a warm-up that the length of a replication does not cut short.
+_ENDLESS = 1 << 60
 
 
 def simulate(
     file: ModelFile,
     *,
     jobs: Jobs = None,
+    precision: Precision = None,
     replications: Replications = None,
     warmup: Warmup = None,
     seed: Seed = 1,
     at: At = "",
+    job_budget: JobBudget = None,
+    time_budget: TimeBudget = None,
+    store: StoreFile = None,
+    scheduler: Scheduler = None,
     allow_unstable: Annotated[
         bool, typer.Option("--allow-unstable", help="Run a system that has no steady state all the same.")
     ] = False,
@@ -26,38 +54,91 @@ def simulate(
     """Exact simulation; every number with its confidence interval."""
     shared.at_least(1, jobs=jobs, replications=replications)
     shared.at_least(0, seed=seed, warmup=warmup)
+    if jobs is not None and precision is not None:
+        raise InvalidModel(
+            field="--jobs", rule="goes without --precision; to limit it there is --job-budget", value=jobs
+        )
     wanted = shared.times(at)
     model = shared.open_model(file)
+    if allow_unstable and precision is not None and not isinstance(model, Network):
+        raise InvalidModel(field="--allow-unstable", rule="goes with --jobs: only a steady state has a precision")
     from validation import steer
 
     if not allow_unstable:
         with shared.answering("simulate", model=model, path=file, as_json=as_json):
             steer.check_stable(model)
     import qsim
-    from qsim._simulate import DEFAULT_REPLICATIONS
-    from validation.commands.tables import measure_name, number, progress, show
+    from validation.commands.tables import watching
 
+    options = _length(model, jobs=jobs, precision=precision, replications=replications, warmup=warmup)
+    status = _DONE
+    names = ("precision", "job_budget", "time_budget", "replications", "store", "at")
+    try:
+        with (
+            shared.naming(file),
+            shared.options(*names),
+            shared.cluster(scheduler) as executor,
+            watching("simulating", quiet=as_json) as watch,
+        ):
+            estimate = qsim.simulate(
+                model,
+                **options,
+                seed=seed,
+                at=wanted,
+                job_budget=job_budget,
+                time_budget=time_budget,
+                store=store,
+                executor=executor,
+                watch=watch,
+            )
+    except qsim.Interrupted as stop:
+        if stop.estimate is None:
+            print("qtwin: interrupted, no replication was finished", file=sys.stderr)
+            return _INTERRUPTED
+        estimate, status = stop.estimate, _INTERRUPTED
+        print(f"qtwin: interrupted, {estimate.replications} replications were finished", file=sys.stderr)
+    if as_json:
+        shared.emit(shared.envelope("simulate", **estimate.to_dict()))
+    else:
+        _show(estimate, file=file)
+    return status
+
+
+def _length(
+    model: Model, *, jobs: int | None, precision: float | None, replications: int | None, warmup: int | None
+) -> dict[str, Any]:
+    """How long to run, as `qsim.simulate` takes it; warm-ups come from the analytic side unless they are given."""
+    from qsim._simulate import DEFAULT_REPLICATIONS
+    from validation import steer
+
+    if precision is not None:
+        skipped = steer.warmup(model, jobs=_ENDLESS) if warmup is None else warmup
+        return {"precision": precision, "replications": replications or DEFAULT_REPLICATIONS, "warmup": skipped}
     count = jobs or steer.simulation_jobs(model)
     runs = replications or min(DEFAULT_REPLICATIONS, count)
     skipped = steer.warmup(model, jobs=-(-count // runs)) if warmup is None else warmup
-    with progress("simulating", quiet=as_json) as report, shared.naming(file):
-        estimate = qsim.simulate(
-            model, jobs=count, replications=runs, seed=seed, warmup=skipped, at=wanted, progress=report
-        )
+    return {"jobs": count, "replications": runs, "warmup": skipped}
+
+
+def _show(estimate: Estimate, *, file: Path) -> None:
+    from validation.commands.tables import measure_name, number, show
+
     data = estimate.to_dict()
-    if as_json:
-        shared.emit(shared.envelope("simulate", **data))
-        return 0
-    percent = f"{100 * estimate.confidence:g} %"
     rows = [
         (measure_name(row), number(row["value"]), number(row.get("half_width"), digits=2)) for row in data["measures"]
     ]
     title = (
-        f"{file}: {model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications, seed {seed}, "
-        f"{estimate.seconds:.3g} s"
+        f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications, "
+        f"seed {estimate.seed}, {estimate.seconds:.3g} s"
     )
-    show(title, ("measure", "value", f"+- {percent}"), rows)
+    show(title, ("measure", "value", f"+- {100 * estimate.confidence:g} %"), rows)
     for name in ("stability", "slope", "exponent"):
         if name in data:
             print(f"  {name}: {data[name]}")
-    return 0
+    if "precision" in data:
+        goal = data["precision"]
+        reached = "no interval" if goal["reached"] is None else f"{goal['reached']:.2g}"
+        print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
+    if estimate.status != "ok":
+        ended = f" ({data['budget']})" if "budget" in data else ""
+        print(f"  status: {estimate.status}{ended}")

@@ -8,7 +8,7 @@ import typer
 
 from qtheory.models import InvalidModel, plain
 from validation.commands import shared
-from validation.commands.shared import AsJson, Jobs, Method, ModelFile, Out, Seed
+from validation.commands.shared import AsJson, Jobs, Method, ModelFile, Out, Scheduler, Seed
 
 
 def sweep(
@@ -27,6 +27,7 @@ def sweep(
     method: Method = "auto",
     jobs: Jobs = None,
     seed: Seed = 1,
+    scheduler: Scheduler = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
@@ -49,8 +50,14 @@ def sweep(
 
     if out is not None:
         report.check_folder(out)
-    with progress("sweeping", quiet=as_json) as tell, shared.naming(file):
-        rows = sweeping.rows(model, axes, method=method, simulate=simulate, jobs=jobs, seed=seed, progress=tell)
+    with (
+        shared.naming(file),
+        shared.cluster(scheduler) as executor,
+        progress("sweeping", quiet=as_json) as tell,
+    ):
+        rows = sweeping.rows(
+            model, axes, method=method, simulate=simulate, jobs=jobs, seed=seed, executor=executor, progress=tell
+        )
     data = shared.envelope("sweep", model=plain(model), status="ok", axes=[axis.path for axis in axes], rows=rows)
     if out is not None:
         data["report"] = str(report.write(out, sweep=data, data=data))

@@ -6,7 +6,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from qsim import Standing
+
+#: Seconds between two looks at the half-width while a simulation runs: a look costs a summary of what is finished.
+_BETWEEN_LOOKS = 0.5
 
 
 def number(value: float | None, *, digits: int = 6) -> str:
@@ -70,3 +77,23 @@ def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[..., None]
             bar.update(task, completed=finished, total=total, text=text)
 
         yield report
+
+
+@contextmanager
+def watching(title: str, *, quiet: bool = False) -> Iterator[Callable[[Standing], None] | None]:
+    """What `qsim.simulate` takes as `watch`: jobs done, half-width and time left on a terminal; None in a pipe."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with progress(title) as report:
+        looked, text = -math.inf, ""
+
+        def watch(standing: Standing) -> None:
+            nonlocal looked, text
+            if standing.replications > 1 and monotonic() - looked > _BETWEEN_LOOKS:
+                figure = standing.figure()
+                width = math.nan if figure is None or figure.value == 0 else figure.half_width / abs(figure.value)
+                looked, text = monotonic(), f"+- {100 * width:.2g} %" if math.isfinite(width) else ""
+            report(standing.jobs, standing.expected, f"{standing.jobs:.3g} jobs {text}")
+
+        yield watch
