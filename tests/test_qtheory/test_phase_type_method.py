@@ -280,6 +280,11 @@ class TestHardInput:
         assert "intervals of scv" in found.method
         assert found["mean_wait", "group0"].error >= found["mean_wait", "group0"].value
 
+    def test_rates_that_round_to_more_than_all_arrivals(self):
+        """At this limit the rates of short and killed jobs sum to one last bit more than the arrivals."""
+        model = dispatcher(time_limit=0.14, short_fraction=1.0, interarrival=Erlang(shape=2, mean=0.7), servers=(3, 3))
+        assert 0.0 < solve(model)["mean_wait", "group0"].value < 0.01
+
     def test_at_the_edge_of_stability(self):
         """rho1 = 1 - 1e-9 without kills: rho C / (1 - rho) with all digits."""
         load = 3.0 * (1.0 - 1e-9)

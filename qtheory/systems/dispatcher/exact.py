@@ -116,7 +116,7 @@ def _plain(offered: Traffic, laws: Laws, *, group: int, servers: int) -> Delay:
     """A group that sees a thinning of the arrivals and no kills: MAP/PH/c, nothing left out."""
     service = laws.service0 if group == 0 else laws.service1
     assert service is not None
-    share = offered.rates[group] / offered.rate
+    share = min(offered.rates[group] / offered.rate, 1.0)
     arrivals = laws.arrivals if share == 1.0 else laws.arrivals.thinned(keep=share)
     wait = many_server_wait(arrivals=arrivals, service=service, servers=servers, depth=servers, where=f"group{group}")
     exponential = offered.poisson and is_exponential(offered.occupations[group])

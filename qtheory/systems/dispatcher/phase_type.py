@@ -199,7 +199,7 @@ def _queue(offered: Traffic, *, group: int, servers: int, service: PhaseType) ->
 
     Rational arrivals more regular than any chain of few phases can give negative probabilities where waits are rare.
     """
-    keep, where = offered.rates[group] / offered.rate, f"group{group}"
+    keep, where = min(offered.rates[group] / offered.rate, 1.0), f"group{group}"
 
     def wait(arrivals: ArrivalProcess) -> Wait:
         states = _STATES if offered.poisson else _STATES_OF_RENEWAL // arrivals.order
