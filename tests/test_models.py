@@ -374,6 +374,9 @@ class TestWrongInput:
             (b"\xff\xfe\x00\x01", "not UTF-8"),
             (b"kind = \n", "line 1, column 8"),
             (E_TOML.replace("65", "65\nservers = [1, 2]").encode(), "TOML syntax"),
+            (b'kind = "dispatcher"\nservers = [3,\n', "line 2, column 14"),
+            (b"a = " + b"[" * 100_000, "levels deep"),
+            (b"a = " + b"[" * 100_000 + b"]" * 100_000, "levels deep"),
         ],
     )
     def test_broken_toml(self, tmp_path, content, words):
@@ -391,6 +394,10 @@ class TestWrongInput:
             ('{"kind": NaN}', "no NaN"),
             ("[]", "table"),
             ("{}", "no model"),
+            ("[" * 100_000, "levels deep"),
+            ('{"a":' * 100_000, "levels deep"),
+            ('{"kind": "donor", "kind": "dispatcher"}', "kind: is given twice, got dispatcher"),
+            ('{"kind": "dispatcher", "service0": {"mean": 1.0, "mean": 2.0}}', "mean: is given twice"),
         ],
     )
     def test_broken_json(self, tmp_path, content, words):
@@ -398,6 +405,22 @@ class TestWrongInput:
         path.write_text(content)
         with pytest.raises(InvalidModel, match=words):
             load(path)
+
+    @pytest.mark.parametrize("depth", [100, 300, 500, 900])
+    def test_laws_in_laws_have_an_end(self, depth):
+        law = {"kind": "exponential", "mean": 1.0}
+        for _ in range(depth):
+            law = {"kind": "product", "factors": [law]}
+        with pytest.raises(InvalidModel, match="levels deep"):
+            parse(changed(service0=law))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"servers": [10**30, 4]}, {"service0": {"kind": "erlang", "shape": 2**64, "mean": 1.0}}],
+    )
+    def test_whole_numbers_fit_into_the_machine(self, changes):
+        with pytest.raises(InvalidModel, match="whole number <= "):
+            parse(changed(**changes))
 
     def test_unreadable_and_unwritable_paths(self, tmp_path):
         with pytest.raises(InvalidModel, match="cannot be read"):

@@ -23,11 +23,12 @@ V = TypeVar("V")
 Positive = Annotated[float, Meta(gt=0)]
 NonNegative = Annotated[float, Meta(ge=0)]
 Probability = Annotated[float, Meta(ge=0, le=1)]
-Count = Annotated[int, Meta(ge=1)]
+#: A whole number that double precision and 64 bits hold exactly.
+Count = Annotated[int, Meta(ge=1, le=2**53)]
 #: A positive time that may be infinite (`inf` in TOML, the text "inf" in JSON).
 PositiveOrInfinite = Annotated[float, Meta(gt=0, extra={"infinite": True})]
 #: A whole number of jobs, or infinity: a threshold that is never reached.
-Threshold = Annotated[int, Meta(ge=1)] | Annotated[float, Meta(ge=1, extra={"infinite": True})]
+Threshold = Annotated[int, Meta(ge=1, le=2**53)] | Annotated[float, Meta(ge=1, extra={"infinite": True})]
 
 
 class FrozenDict(dict[K, V]):

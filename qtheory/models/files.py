@@ -29,6 +29,10 @@ SYSTEMS: dict[str, type[Dispatcher] | type[Donor] | type[Flexible] | type[Networ
 #: Fields in which JSON may say "inf".
 INFINITE_FIELDS = frozenset({"time_limit", "t1", "t2", "low", "high"})
 
+#: Levels of tables and lists in a model; what walks through models does so by recursion.
+_DEEPEST = 64
+_TOO_DEEP = f"must not nest tables and lists more than {_DEEPEST} levels deep"
+
 
 def load(path: str | os.PathLike[str]) -> Model:
     """The model in a TOML or JSON file (by suffix; anything but ``.json`` is read as TOML).
@@ -52,6 +56,8 @@ def parse(raw: Any, *, file: str = "") -> Model:
         raise InvalidModel(field="kind", rule=f"is required: one of {', '.join(SYSTEMS)}", file=file)
     if not isinstance(kind, str) or kind not in SYSTEMS:
         raise InvalidModel(field="kind", rule=f"must be one of {', '.join(SYSTEMS)}", value=kind, file=file)
+    if _deeper(raw, than=_DEEPEST):
+        raise InvalidModel(rule=_TOO_DEEP, file=file)
     raw = _with_infinities(raw)
     try:
         return msgspec.convert(raw, SYSTEMS[kind])
@@ -126,18 +132,39 @@ def _parse_toml(text: str, *, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidModel(rule=f"TOML syntax: {error}", file=file) from None
+        last = text.rstrip("\n").split("\n")
+        end = f"at line {len(last)}, column {len(last[-1]) + 1}, the end of the file"
+        rule = f"TOML syntax: {error}".replace("at end of document", end)
+        raise InvalidModel(rule=rule, file=file) from None
+    except RecursionError:
+        raise InvalidModel(rule=_TOO_DEEP, file=file) from None
 
 
 def _parse_json(text: str, *, file: str) -> Any:
     def refuse(token: str) -> NoReturn:
         raise InvalidModel(rule=f'JSON has no {token}; infinity is the text "inf"', file=file)
 
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in fields:
+                raise InvalidModel(field=name, rule="is given twice", value=value, file=file)
+            fields[name] = value
+        return fields
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=table)
     except json.JSONDecodeError as error:
         rule = f"JSON syntax: {error.msg} (at line {error.lineno}, column {error.colno})"
         raise InvalidModel(rule=rule, file=file) from None
+    except RecursionError:
+        raise InvalidModel(rule=_TOO_DEEP, file=file) from None
+
+
+def _deeper(value: Any, *, than: int) -> bool:
+    """Whether tables and lists are nested in more levels."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+    return inside is not None and (than == 0 or any(_deeper(item, than=than - 1) for item in inside))
 
 
 def _with_infinities(value: Any, key: str = "") -> Any:
