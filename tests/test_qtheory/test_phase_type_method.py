@@ -237,6 +237,21 @@ class TestHardInput:
         assert found["mean_wait", "group1"].error > 5.0 * best["mean_wait", "group1"].error
         assert found["mean_wait", "group1"].value == pytest.approx(best["mean_wait", "group1"].value, rel=0.1)
 
+    def test_a_queue_without_a_sound_answer_is_that_of_the_quick_method(self):
+        """Constant times between arrivals, eleven servers that one job in 10^4 or fewer has to wait for."""
+        model = Dispatcher(
+            servers=(11, 19),
+            time_limit=0.7804624044446979,
+            short_fraction=0.9,
+            interarrival=Deterministic(value=0.07458077389772202),
+            service0=ONE,
+            service1=Exponential(mean=2.9595956261617467),
+        )
+        found, quick = solve(model, quantiles=False), qtheory.solve(model, method="mgc", quantiles=False)
+        assert "group0 by mgc" in found.method
+        assert found["mean_wait", "group0"] == quick["mean_wait", "group0"]
+        assert found["mean_wait", "group1"].error < quick["mean_wait", "group1"].error
+
     @pytest.mark.parametrize(
         "fields",
         [

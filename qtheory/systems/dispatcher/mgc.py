@@ -82,6 +82,11 @@ def solve(
     return Solution(model=model, method="mgc", measures=measures, details={"remarks": remarks} if remarks else {})
 
 
+def group_delay(offered: Traffic, *, group: int, servers: tuple[int, int]) -> Delay | None:
+    """The wait in one group of a stable design; None where no job joins it."""
+    return _Designs(offered, servers=np.array([servers], dtype=np.int64), kills="dispersed").delay(group)
+
+
 def curve(model: Dispatcher, *, total: int, kills: Kills = "dispersed") -> Curve:
     """Mean responses of all stable designs n0 + n1 = total; the model's own `servers` do not matter.
 

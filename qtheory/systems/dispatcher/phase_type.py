@@ -26,7 +26,7 @@ from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.killed_queue import KilledQueue, killed_queue
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
-from qtheory.systems.dispatcher.mgc import Curve
+from qtheory.systems.dispatcher.mgc import Curve, group_delay
 from qtheory.systems.dispatcher.pieces import atom_and_rest
 from qtheory.systems.dispatcher.residual_fit import service_fit
 from qtheory.systems.dispatcher.stand_ins import stand_in, stand_in_remarks
@@ -57,8 +57,8 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
 
     Without `quantiles` those are left out: means take a fraction of the time.
 
-    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have, `NotConverged` if a
-    queue cannot be solved.
+    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have. A group whose
+    queue has no sound answer is that of `mgc`, with its error; `method` says so.
 
     >>> from qtheory.models import Exponential
     >>> model = Dispatcher(
@@ -70,8 +70,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
     """
     offered = _offered(model.replace(servers=(1, 1)))
     require_stable(offered.offered, servers=model.servers)
-    first = _group0(offered, servers=model.servers[0])
-    second = _group1(offered, model)
+    first, second = _group(offered, model, group=0), _group(offered, model, group=1)
     measures = table(
         offered,
         servers=model.servers,
@@ -97,7 +96,7 @@ def curve(model: Dispatcher, *, total: int) -> Curve:
 
     The numbers of `solve` without its quantiles, design by design: about a quarter of a second each.
 
-    Raises `Unstable` if no design is stable, `NotConverged` if one cannot be solved.
+    Raises `Unstable` if no design is stable.
     """
     if total < 2:
         raise InvalidModel(field="total", rule="must be at least 2", value=total)
@@ -120,6 +119,17 @@ def curve(model: Dispatcher, *, total: int) -> Curve:
 def _offered(model: Dispatcher) -> Traffic:
     """What is offered does not hang on the servers: designs of one model share it, and with it the fits of its laws."""
     return traffic(model)
+
+
+def _group(offered: Traffic, model: Dispatcher, *, group: int) -> _Group:
+    """By matrix-exponential times, or as `mgc` has it where those make no sound queue."""
+    try:
+        return _group1(offered, model) if group else _group0(offered, servers=model.servers[0])
+    except NotConverged:
+        delay = group_delay(offered, group=group, servers=model.servers)
+        return _Group(
+            delay=delay, apart={}, remark=f"group{group} by mgc: matrix-exponential times make no sound queue"
+        )
 
 
 def _group0(offered: Traffic, *, servers: int) -> _Group:
