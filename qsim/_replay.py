@@ -128,6 +128,12 @@ def _columns(arrival: ArrayLike, service: ArrayLike, group: ArrayLike) -> tuple[
         _first_wrong(name, ~np.isfinite(column.astype(np.float64)), "must be finite", column)
     _first_wrong("arrival", np.diff(arrivals, prepend=arrivals[0]) < 0, "must be in order", arrivals)
     _first_wrong("service", services < 0, "must not be negative", services)
+    with np.errstate(over="ignore"):
+        # No stay is longer than what arrives first and last and is served in between, and a sum has one stay a job.
+        sums = arrivals.size * (np.abs(arrivals).max() + 2 * services.sum())
+    if not np.isfinite(sums):
+        longest = max(float(np.abs(arrivals).max()), float(services.max()))
+        raise InvalidModel(field="service", rule="sums overflow; choose another unit of time", value=longest)
     _first_wrong("group", (groups != 0) & (groups != 1), "must be 0 or 1", groups)
     return arrivals, services, groups.astype(np.int64)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -83,7 +84,7 @@ def measures(history: History, *, servers: tuple[int, int], end: float) -> Table
     for scope, count in (("group0", waits["group0"].size), ("all", int(np.count_nonzero(gone)))):
         if count:
             rows["kill_probability", scope] = killed / count
-    if end > history.arrival[0]:
+    if end - history.arrival[0] > history.arrival.size * sys.float_info.min:
         rows |= dict(_time_averages(history, servers=servers, end=end))
     order = list(MEASURES)
     return Table({key: Exact(value=rows[key]) for key in sorted(rows, key=lambda key: order.index(key[0]))})

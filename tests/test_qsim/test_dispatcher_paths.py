@@ -138,6 +138,8 @@ def test_the_end_of_a_replay() -> None:
         ("service.0", {"service": [math.inf, 1.0]}),
         ("service", {"service": [1.0]}),
         ("group.0", {"group": [2, 0]}),
+        ("service", {"service": [1e308, 1e308]}),
+        ("service", {"arrival": [0.0, 1.7e308]}),
     ],
 )
 def test_wrong_jobs(field, change) -> None:
@@ -145,6 +147,15 @@ def test_wrong_jobs(field, change) -> None:
     with pytest.raises(InvalidModel) as found:
         qsim.replay(model((1, 1), 1.0), **jobs)
     assert found.value.field == field
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 1e-30, 1e30, 1e300])
+def test_a_unit_of_time_scales_a_replay(size) -> None:
+    """Rates leave double precision before times do: then there are no time averages."""
+    run = replay([(0.0, size, 0), (size, 2 * size, 1)], (1, 1), math.inf)
+    assert run.measures["mean_response", "all"].value == pytest.approx(1.5 * size, abs=size)
+    assert all(math.isfinite(row.value) for row in run.measures.values())
+    assert (("throughput", "all") in run.measures) == (size > 1e-307)
 
 
 SYSTEMS = {
