@@ -168,10 +168,11 @@ def adjust(sample: Sample, controls: Regression | None, *, confidence: float) ->
     if not math.sqrt(variance) > _KNOWN * abs(centre):
         return None
     se = math.sqrt(variance + sample.resolution**2 / 12)
-    return Figure(
-        value=centre + float(controls.intercept @ residuals),
-        half_width=student(confidence=confidence, degrees=degrees) * se,
+    return sample.placed(
+        mean=centre,
+        shift=float(controls.intercept @ residuals),
         se=se,
+        reach=student(confidence=confidence, degrees=degrees) * se,
     )
 
 

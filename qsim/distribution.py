@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -99,8 +99,10 @@ def quantile_samples(
     Replication k sees the share F_k of its n_k observations up to q; to first order its own quantile is
     q + (level - F_k) / f (Bahadur, Ann. Math. Statist. 37, 1966, 577-580), and the mean of these weighted by n_k is q
     itself.  The slope 1 / f is the difference quotient of the joint quantile function over the spread of the joint
-    share, so that it averages over what the data cannot resolve.  Levels with fewer than `ENOUGH` observations on
-    either side of q are left out.  `joint`, if it is known, is the distribution of all parts together.
+    share, so that it averages over what the data cannot resolve.  Intervals are those of the share, carried over by
+    the joint quantile function: it bends most where the share is least certain, in heavy traffic.  Levels with fewer
+    than `ENOUGH` observations on either side of q are left out.  `joint`, if it is known, is the distribution of all
+    parts together.
     """
     joint = merged(parts) if joint is None else joint
     total = joint.total
@@ -125,9 +127,17 @@ def quantile_samples(
         slope = (joint.quantile(level + spread) - joint.quantile(level - spread)) / (2 * spread)
         value = joint.quantile(level)
         samples[level] = Sample(
-            values=value + slope * (centre - shares), weights=weights, resolution=joint.resolution(value)
+            values=value + slope * (centre - shares),
+            weights=weights,
+            resolution=joint.resolution(value),
+            curve=partial(_along, joint, level, slope) if slope > 0 else None,
         )
     return samples
+
+
+def _along(joint: Distribution, level: float, slope: float, displacement: float) -> float:
+    """The quantile of all observations at the level that lies a linearised displacement away."""
+    return joint.quantile(level + displacement / slope)
 
 
 def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | None:

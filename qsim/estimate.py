@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,12 +37,14 @@ class Sample:
     `values[k]` is replication k's figure and `weights[k]` what it stands for (jobs counted, time observed; 1 where
     every replication counts the same).  The estimate is the weighted mean, a ratio estimator whose standard error
     follows from the residuals weights * (values - mean).  `resolution` is a length that the measurement cannot
-    resolve; read as uniform, it adds resolution^2 / 12 to the variance.
+    resolve; read as uniform, it adds resolution^2 / 12 to the variance.  Where the values are a linearisation about
+    their mean, `curve(d)` is what really lies a linear displacement d away from it.
     """
 
     values: Array
     weights: Array | None = None
     resolution: float = 0.0
+    curve: Callable[[float], float] | None = None
 
     def figure(self, *, confidence: float) -> Figure:
         """Estimate, Student half-width with (replications - 1) degrees of freedom and standard error."""
@@ -57,7 +59,18 @@ class Sample:
             return Figure(value=mean, half_width=math.nan, se=math.nan)
         residuals = weights * (values - mean) / weights.mean()
         se = math.sqrt(float(residuals @ residuals) / (count * (count - 1)) + self.resolution**2 / 12)
-        return Figure(value=mean, half_width=student(confidence=confidence, degrees=count - 1) * se, se=se)
+        return self.placed(mean=mean, shift=0.0, se=se, reach=student(confidence=confidence, degrees=count - 1) * se)
+
+    def placed(self, *, mean: float, shift: float, se: float, reach: float) -> Figure:
+        """The figure `shift` away from the mean with an interval of `reach` on either side, along the curve.
+
+        Where the curve bends the longer side is the half-width.
+        """
+        if self.curve is None or not 0 < reach < math.inf:
+            return Figure(value=mean + shift, half_width=reach, se=se)
+        value = self.curve(shift)
+        longer = max(reach, self.curve(shift + reach) - value, value - self.curve(shift - reach))
+        return Figure(value=value, half_width=longer, se=se)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,19 @@ def test_replications_that_saw_nothing_do_not_count() -> None:
     assert figures({("mean_wait", "killed"): nothing}, confidence=0.95).to_list() == []
 
 
+def test_the_longer_side_of_a_bent_interval_counts() -> None:
+    """Values about 2 that stand for exp(d) - 1 beyond it: the upper side is longer, and the value follows a shift."""
+    values = np.array([1.0, 2.0, 3.0])
+    straight = Sample(values=values).figure(confidence=0.95)
+    bent = Sample(values=values, curve=lambda d: 1.0 + math.exp(d)).figure(confidence=0.95)
+    assert (bent.value, bent.se) == (2.0, straight.se)
+    assert bent.half_width == pytest.approx(math.exp(straight.half_width) - 1)
+    moved = Sample(values=values, curve=lambda d: 1.0 + math.exp(d)).placed(mean=2.0, shift=-1.0, se=0.1, reach=0.2)
+    assert moved.value == pytest.approx(1 + math.exp(-1))
+    assert moved.half_width == 0.2  # never less than the straight one
+    assert Sample(values=values[:1], curve=math.exp).figure(confidence=0.95).value == 1.0
+
+
 def test_plain_data_is_json_without_nan() -> None:
     law = Exponential(mean=1.0)
     model = Dispatcher(
