@@ -92,9 +92,11 @@ class Runner:
                 self.overdue = True
                 running = [future for future in futures if not future.cancel()]
                 self._collect(length, futures, as_completed(running))
-        except BaseException:
+        except BaseException as error:
             for future in futures:
                 future.cancel()
+            if isinstance(error, KeyboardInterrupt):
+                self._keep(length, futures)
             raise
 
     @property
@@ -114,6 +116,15 @@ class Runner:
                 if self.record is not None:
                     self.record.write(length, futures[future], tally)
                 self._take(length, futures[future], tally)
+
+    def _keep(self, length: Length, futures: dict[Future[Tally], int]) -> None:
+        """What has been finished but not been looked at yet, without a word."""
+        for future, index in futures.items():
+            ended = future.done() and not future.cancelled() and future.exception() is None
+            if ended and index not in self.finished[length]:
+                self.finished[length][index] = future.result()
+                if self.record is not None:
+                    self.record.write(length, index, future.result())
 
     def _take(self, length: Length, index: int, tally: Tally) -> None:
         self.finished[length][index] = tally

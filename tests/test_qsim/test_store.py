@@ -34,9 +34,16 @@ RUN = {"jobs": 16_000, "replications": 8, "warmup": 200, "seed": 5}
 
 
 def rows(path: Path) -> int:
-    with sqlite3.connect(path) as connection:
+    """Replications in a store; none while it is being made."""
+    if not path.exists():
+        return 0
+    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=60)
+    try:
         (count,) = connection.execute("SELECT count(*) FROM replications").fetchone()
-    connection.close()
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        connection.close()
     return count
 
 
@@ -252,20 +259,24 @@ def test_two_processes_share_a_store(tmp_path: Path) -> None:
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     """kill -9 at random moments, each time started again: the end is that of an unbroken run, bit for bit.
 
-    The number of kills may be set by the variable QTWIN_KILLS.
+    Moments spread over the whole work, and within the few milliseconds that a replication and its writing take.  The
+    number of kills may be set by the variable QTWIN_KILLS.
     """
     kills = int(os.environ.get("QTWIN_KILLS", "10"))
     path = tmp_path / "runs.db"
     options = {"jobs": 4_000_000, "replications": 200, "warmup": 500, "threads": 1}
     unbroken = qsim.simulate(E, **options).measures.to_list()
     moments, counts = random.Random(1), []
-    for _ in range(kills):
+    for goal in sorted(moments.randrange(190) for _ in range(kills)):
         process = start(path, options)
         assert process.stdout.readline() == "ready\n"
-        time.sleep(moments.random() * 1.5 * 10 / kills)
+        while process.poll() is None and rows(path) < goal:
+            time.sleep(0.01)
+        time.sleep(moments.random() * 0.1)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        counts.append(rows(path) if path.exists() and path.stat().st_size else 0)
+        counts.append(rows(path))
+        assert counts[-1] >= goal
     assert counts == sorted(counts)
     assert finish(start(path, options)) == unbroken
     assert rows(path) == 200
