@@ -21,7 +21,8 @@ DONE, DISAGREE, WRONG_INPUT, NO_ANSWER, INTERRUPTED = 0, 1, 2, 3, 130
 
 #: The subcommands in the order of the help; each is the function of its name in the module of its name.
 COMMANDS = (
-    "solve", "simulate", "validate", "search", "replay", "fit", "sweep", "study", "cases", "schema", "guide", "demo",
+    "solve", "simulate", "validate", "search", "replay", "fit", "sweep", "study", "calibrate",
+    "cases", "schema", "guide", "demo",
 )  # fmt: skip
 
 
