@@ -6,7 +6,7 @@ import math
 
 from qsim.controls import Control
 from qtheory.laws import Distribution
-from qtheory.models import Dispatcher
+from qtheory.models import Dispatcher, NotConverged
 from qtheory.systems.dispatcher.loads import Traffic, traffic
 
 
@@ -45,7 +45,11 @@ def _mean(name: str, law: Distribution) -> dict[str, float]:
 
 
 def _has_moment(law: Distribution, *, order: float) -> bool:
-    return law.tail_index > order and math.isfinite(law.moment(order))
+    """Whether the moment is finite; one that quadrature cannot find is as good as none here."""
+    try:
+        return law.tail_index > order and math.isfinite(law.moment(order))
+    except NotConverged:
+        return False
 
 
 def _pooled_wait(offered: Traffic, *, group: int, servers: int) -> float:

@@ -8,7 +8,7 @@ import typer
 
 from qtheory.models import Dispatcher, Donor, Flexible, InvalidModel
 from validation.commands import search_donor, search_flexible, shared, tracing
-from validation.commands.shared import AsJson, Method, ModelFile, Out, Scheduler, Seed
+from validation.commands.shared import AsJson, Controls, Method, ModelFile, Out, Scheduler, Seed
 from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
 
 #: The kinds of systems that an option is for; the options that are not listed are for all of them.
@@ -94,6 +94,7 @@ def search(
     ] = 0.95,
     seed: Seed = 1,
     scheduler: Scheduler = None,
+    controls: Controls = True,
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
@@ -177,6 +178,7 @@ def search(
                     indifference=indifference,
                     confidence=confidence,
                     seed=seed,
+                    controls=controls,
                     executor=executor,
                     progress=tell,
                 )
@@ -230,6 +232,9 @@ def show_search(found: object, *, title: str) -> None:
     show(title, ("n0 + n1", "loads", "analytic", "+- error", "simulated", "+-", ""), rows)
     goal = " + ".join(f"{weight:g} {scope}" for scope, weight in found.objective.items())
     print(f"n0 = {found.best['servers'][0]} minimises {goal} (mean response); {found.method}, {found.seconds:.3g} s")
+    factor = found.guarantee.get("variance_factor", 1.0)
+    if factor > 1:
+        print(f"control variates: difference to the closest rival {factor:.3g} times less variable")
     if found.ties:
         names = ", ".join(f"n0 = {tie['servers'][0]}" for tie in found.ties)
         print(f"not separable from it within {100 * found.guarantee['indifference']:.3g} %: {names}")

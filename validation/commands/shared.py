@@ -110,6 +110,13 @@ Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="Simulate on this Dask cluster.", show_default=False),
 ]
+Controls = Annotated[
+    bool,
+    typer.Option(
+        "--controls/--no-controls",
+        help="Narrow the intervals by control variates, whose means are from theory.",
+    ),
+]
 Warmup = Annotated[
     int | None,
     typer.Option(

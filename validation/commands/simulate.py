@@ -13,6 +13,7 @@ from validation.commands import shared
 from validation.commands.shared import (
     AsJson,
     At,
+    Controls,
     JobBudget,
     Jobs,
     ModelFile,
@@ -46,6 +47,7 @@ def simulate(
     time_budget: TimeBudget = None,
     store: StoreFile = None,
     scheduler: Scheduler = None,
+    controls: Controls = True,
     allow_unstable: Annotated[
         bool, typer.Option("--allow-unstable", help="Run a system that has no steady state all the same.")
     ] = False,
@@ -71,6 +73,7 @@ def simulate(
     from validation.commands.tables import watching
 
     options = _length(model, jobs=jobs, precision=precision, replications=replications, warmup=warmup)
+    known = steer.controls(model) if controls and not allow_unstable else ()
     status = _DONE
     names = ("precision", "job_budget", "time_budget", "replications", "store", "at")
     try:
@@ -85,6 +88,7 @@ def simulate(
                 **options,
                 seed=seed,
                 at=wanted,
+                controls=known,
                 job_budget=job_budget,
                 time_budget=time_budget,
                 store=store,
@@ -124,14 +128,22 @@ def _show(estimate: Estimate, *, file: Path) -> None:
     from validation.commands.tables import measure_name, number, show
 
     data = estimate.to_dict()
-    rows = [
-        (measure_name(row), number(row["value"]), number(row.get("half_width"), digits=2)) for row in data["measures"]
-    ]
+    controls = data.get("controls", {"known": (), "adjusted": ()})
+    factors = {measure_name(row): row["factor"] for row in controls["adjusted"]}
+    rows = []
+    for row in data["measures"]:
+        name = measure_name(row)
+        half_width, factor = number(row.get("half_width"), digits=2), number(factors.get(name), digits=3)
+        rows.append((name, number(row["value"]), half_width, *([factor] if factors else [])))
     title = (
         f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications, "
         f"seed {estimate.seed}, {estimate.seconds:.3g} s"
     )
-    show(title, ("measure", "value", f"+- {100 * estimate.confidence:g} %"), rows)
+    columns = ("measure", "value", f"+- {100 * estimate.confidence:g} %", *(["variance factor"] if factors else []))
+    show(title, columns, rows)
+    for row in controls["known"]:
+        said = f"z {row['z']:.2f}" if "z" in row else ""
+        print(f"  control {row['name']}: " + ", ".join(filter(None, (said, row.get("note")))))
     for name in ("stability", "slope", "exponent"):
         if name in data:
             print(f"  {name}: {data[name]}")
