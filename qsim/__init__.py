@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from qsim._draw import draw_jobs
     from qsim._replay import Replay, replay
     from qsim._simulate import Standing, simulate
+    from qsim.controls import Control
     from qsim.estimate import Estimate, Interrupted
 
 _PLACES = {
+    "Control": "qsim.controls",
     "Estimate": "qsim.estimate",
     "Interrupted": "qsim.estimate",
     "Replay": "qsim._replay",
@@ -20,7 +22,7 @@ _PLACES = {
     "simulate": "qsim._simulate",
 }
 
-__all__ = ["Estimate", "Interrupted", "Replay", "Standing", "draw_jobs", "replay", "simulate"]
+__all__ = ["Control", "Estimate", "Interrupted", "Replay", "Standing", "draw_jobs", "replay", "simulate"]
 
 
 def __getattr__(name: str) -> Any:
