@@ -15,7 +15,7 @@ from qsim.controls import Control, check, controlled_figures
 from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
 from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
-from qsim.replications import Length, Runner, workers
+from qsim.replications import Length, Runner, window, workers
 from qsim.store import open_store
 from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
@@ -176,7 +176,14 @@ def simulate(
 
     kept = nullcontext() if store is None else open_store(store, model=model, options=options, seed=seed)
     with kept as record, workers(threads=threads, executor=executor) as pool:
-        runner = Runner(simulator=simulator, seed=seed, pool=pool, record=record, deadline=deadline)
+        runner = Runner(
+            simulator=simulator,
+            seed=seed,
+            pool=pool,
+            record=record,
+            deadline=deadline,
+            window=window(threads=threads, executor=executor),
+        )
         runner.report = _reporter(progress, watch, figure=wanted)
         try:
             if precision is None:

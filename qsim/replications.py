@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -18,7 +19,7 @@ from qsim.lower import Simulator
 Tally = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True, order=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Length:
     """How long every replication of one stage is: jobs counted, and jobs skipped before them."""
 
@@ -37,8 +38,8 @@ class Record(Protocol):
     def read(self, length: Length, indices: Sequence[int]) -> Iterator[tuple[int, Tally]]:
         """Those of these replications that are there already."""
 
-    def write(self, length: Length, index: int, tally: Tally) -> None:
-        """Keep one, all of it or nothing."""
+    def write(self, length: Length, tallies: Mapping[int, Tally]) -> None:
+        """Keep these, all of them or none."""
 
 
 @dataclass(kw_only=True)
@@ -49,6 +50,7 @@ class Runner:
     `deadline` is an instant of `time.monotonic`; from then on no replication begins, and those that run are waited
     for: the run is `overdue`.  `report` is called in the calling thread after each finished replication; it finds the
     `length` that is being run, how many of it are `planned`, and the jobs `expected` to have been simulated then.
+    At most `window` replications are in the pool's hands at a time.
     """
 
     simulator: Simulator
@@ -59,6 +61,7 @@ class Runner:
     report: Callable[[Runner], None] | None = None
     finished: dict[Length, dict[int, Tally]] = field(default_factory=dict)
     overdue: bool = False
+    window: int = 64
     length: Length = Length(jobs=0, warmup=0)
     planned: int = 0
     expected: int = 0
@@ -66,7 +69,7 @@ class Runner:
     def run(self, length: Length, *, indices: Sequence[int]) -> None:
         """Run those of these replications that are not finished yet.
 
-        When the work raises, what has not started is cancelled.
+        When anything is raised, what has not started is cancelled, and what is finished is kept.
         """
         done = self.finished.setdefault(length, {})
         missing = [index for index in indices if index not in done]
@@ -74,30 +77,46 @@ class Runner:
         self.expected = self.simulated + len(missing) * length.simulated
         if self.record is not None:
             for index, tally in self.record.read(length, missing):
-                self._take(length, index, tally)
-        futures = {
-            self.pool.submit(
-                self.simulator.run, seed=self.seed, replication=index, jobs=length.jobs, warmup=length.warmup
-            ): index
-            for index in missing
-            if index not in done
-        }
+                self._take(length, {index: tally})
+        waiting = deque(index for index in missing if index not in done)
+        pending: dict[Future[Tally], int] = {}
         try:
-            left = None if self.deadline is None else max(0.0, self.deadline - monotonic())
-            try:
-                self._collect(length, futures, as_completed(futures, timeout=left))
-            except TimeoutError:
-                if left is None:
-                    raise
-                self.overdue = True
-                running = [future for future in futures if not future.cancel()]
-                self._collect(length, futures, as_completed(running))
+            while waiting or pending:
+                while waiting and len(pending) < self.window:
+                    index = waiting.popleft()
+                    pending[self._submit(length, index)] = index
+                ended = wait(pending, timeout=self._left(), return_when=FIRST_COMPLETED).done
+                self._collect(length, ended, pending)
+                if (waiting or pending) and self._left() == 0.0:
+                    self.overdue = True
+                    waiting.clear()
+                    pending = {future: index for future, index in pending.items() if not future.cancel()}
         except BaseException as error:
-            for future in futures:
+            for future in pending:
                 future.cancel()
             if isinstance(error, KeyboardInterrupt):
-                self._keep(length, futures)
+                self.report = None
+                self._collect(length, [future for future in pending if _succeeded(future)], pending)
             raise
+
+    def _submit(self, length: Length, index: int) -> Future[Tally]:
+        return self.pool.submit(
+            self.simulator.run, seed=self.seed, replication=index, jobs=length.jobs, warmup=length.warmup
+        )
+
+    def _left(self) -> float | None:
+        """Seconds until the deadline; None without one, and once it has passed."""
+        return None if self.deadline is None or self.overdue else max(0.0, self.deadline - monotonic())
+
+    def _collect(self, length: Length, ended: Iterable[Future[Tally]], pending: dict[Future[Tally], int]) -> None:
+        """Take the replications that have ended out of those that are pending, in index order."""
+        found = {pending[future]: future for future in ended}
+        tallies = {index: found[index].result() for index in sorted(found)}
+        if tallies and self.record is not None:
+            self.record.write(length, tallies)
+        self._take(length, tallies)
+        for future in found.values():
+            del pending[future]
 
     @property
     def simulated(self) -> int:
@@ -109,27 +128,15 @@ class Runner:
         done = self.finished.get(length, {})
         return [done[index] for index in sorted(done)]
 
-    def _collect(self, length: Length, futures: dict[Future[Tally], int], stream: Iterable[Future[Tally]]) -> None:
-        for future in stream:
-            if futures[future] not in self.finished[length]:
-                tally = future.result()
-                if self.record is not None:
-                    self.record.write(length, futures[future], tally)
-                self._take(length, futures[future], tally)
+    def _take(self, length: Length, tallies: Mapping[int, Tally]) -> None:
+        for index, tally in tallies.items():
+            self.finished[length][index] = tally
+            if self.report is not None:
+                self.report(self)
 
-    def _keep(self, length: Length, futures: dict[Future[Tally], int]) -> None:
-        """What has been finished but not been looked at yet, without a word."""
-        for future, index in futures.items():
-            ended = future.done() and not future.cancelled() and future.exception() is None
-            if ended and index not in self.finished[length]:
-                self.finished[length][index] = future.result()
-                if self.record is not None:
-                    self.record.write(length, index, future.result())
 
-    def _take(self, length: Length, index: int, tally: Tally) -> None:
-        self.finished[length][index] = tally
-        if self.report is not None:
-            self.report(self)
+def _succeeded(future: Future[Tally]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 @contextmanager
@@ -153,6 +160,11 @@ def workers(*, threads: int | None, executor: Executor | None) -> Iterator[Execu
     pool.shutdown()
 
 
+def window(*, threads: int | None, executor: Executor | None) -> int:
+    """Replications to hand over at a time: enough for the threads of one machine, or for a cluster."""
+    return max(64, 4 * (threads or processors())) if executor is None else 1024
+
+
 def run_replications(
     simulator: Simulator,
     *,
@@ -166,7 +178,7 @@ def run_replications(
     """The tallies of some replications, in index order whatever the order in which they finish."""
     length = Length(jobs=jobs, warmup=warmup)
     with workers(threads=threads, executor=executor) as pool:
-        runner = Runner(simulator=simulator, seed=seed, pool=pool)
+        runner = Runner(simulator=simulator, seed=seed, pool=pool, window=window(threads=threads, executor=executor))
         runner.run(length, indices=indices)
         return runner.tallies(length)
 

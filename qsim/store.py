@@ -1,8 +1,8 @@
 """Finished replications in a file, so that a run killed at any moment goes on where it was.
 
 The file is an SQLite database.  A replication's tally is kept under all that it is a function of: model, options,
-seed, index, length, the sources of this package and the versions and the processor that its bits depend on.  Every
-tally is one transaction, so that a process may be killed while it writes and several may share a file.
+seed, index, length, the sources of this package and the versions and the processor that its bits depend on.  Writing
+is one transaction, so that a process may be killed while it writes and several may share a file.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ class Store:
                     raise _refused(self.path, f"is damaged (replication {number})")
                 yield number, np.frombuffer(zlib.decompress(tally), "<f8").astype(np.float64)
 
-    def write(self, length: Length, index: int, tally: Tally) -> None:
-        """Keep one replication; the first to arrive stays, and every later one has the same bits."""
-        data = zlib.compress(tally.astype("<f8").tobytes(), 1)
-        row = (self.run, length.jobs, length.warmup, index, data, hashlib.sha256(data).digest())
+    def write(self, length: Length, tallies: Mapping[int, Tally]) -> None:
+        """Keep these replications; the first to arrive stays, and every later one has the same bits."""
+        rows = []
+        for index, tally in tallies.items():
+            data = zlib.compress(tally.astype("<f8").tobytes(), 1)
+            rows.append((self.run, length.jobs, length.warmup, index, data, hashlib.sha256(data).digest()))
         with _complaints(self.path), self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
-            self.connection.execute("INSERT OR IGNORE INTO replications VALUES (?, ?, ?, ?, ?, ?)", row)
+            self.connection.executemany("INSERT OR IGNORE INTO replications VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 @contextmanager

@@ -208,9 +208,8 @@ def test_two_connections_share_a_file(tmp_path: Path) -> None:
     path, length = tmp_path / "runs.db", Length(jobs=10, warmup=0)
     arguments = {"model": E, "options": Options(), "seed": 1}
     with open_store(path, **arguments) as one, open_store(path, **arguments) as two:
-        one.write(length, 0, np.array([1.0, np.inf]))
-        two.write(length, 0, np.array([2.0]))
-        two.write(length, 1, np.array([-0.0]))
+        one.write(length, {0: np.array([1.0, np.inf])})
+        two.write(length, {0: np.array([2.0]), 1: np.array([-0.0])})
         for store in (one, two):
             found = dict(store.read(length, [0, 1, 2]))
             assert found[0].tolist() == [1.0, np.inf]
