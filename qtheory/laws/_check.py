@@ -39,6 +39,8 @@ def check(model: Spec) -> None:
         law = getattr(model, field.name)
         if isinstance(law, known):
             _check_law(law, field=field.name)
+        elif field.name == "time_limit" and law < _SMALLEST:
+            raise InvalidModel(field=field.name, rule=f"must be at least {_SMALLEST:g}", value=law)
 
 
 def _check_law(law: Spec, *, field: str) -> None:

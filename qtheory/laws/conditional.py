@@ -10,6 +10,9 @@ import numpy as np
 from qtheory.laws._distribution import Distribution, FloatArray
 from qtheory.models.errors import InvalidModel
 
+#: A difference below this share of what it is taken from has lost too many digits.
+_LEFT = 1e-6
+
 
 class _Restricted(Distribution):
     """S on one side of a limit."""
@@ -188,6 +191,11 @@ class Capped(Distribution):
         return np.where(t < self._limit, np.maximum(between, 0.0) + at_cap, 0.0)
 
     def _excess(self, t: FloatArray) -> FloatArray:
-        gap = np.asarray(self._base.excess(t)) - self._base.excess(self._limit)
-        direct = self._upper(1.0, t) - t * self._survival(t)
-        return np.where(t < self._limit, np.maximum(np.where(np.isfinite(gap), gap, direct), 0.0), 0.0)
+        whole = np.asarray(self._base.excess(t))
+        excess = whole - self._base.excess(self._limit)
+        # A limit far below the mean, or an infinite mean, leaves no digits of the difference.
+        lost = (t < self._limit) & ~(excess > _LEFT * whole)
+        if np.any(lost):
+            inside = t[lost]
+            excess[lost] = self._upper(1.0, inside) - inside * self._survival(inside)
+        return np.where(t < self._limit, np.maximum(excess, 0.0), 0.0)

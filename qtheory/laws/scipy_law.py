@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from qtheory.laws import _quadrature
 from qtheory.laws._distribution import Distribution, FloatArray, describes
 from qtheory.models import laws
 from qtheory.models.errors import InvalidModel
@@ -64,6 +65,25 @@ class ScipyDistribution(Distribution):
 
     def _cdf(self, t: FloatArray) -> FloatArray:
         return np.asarray(self._frozen.cdf(t))
+
+    def _excess(self, t: FloatArray) -> FloatArray:
+        """E[max(S - t, 0)], the integral of P(S > x) from t on, by Gauss-Legendre sums from one end of `pieces` to
+        the next; for few times, or beyond the last end, as every other law."""
+        ends = np.exp(self.pieces)
+        few = t.size <= ends.size
+        inside = (t <= ends[-1]) & (not few)
+        out = np.empty_like(t)
+        out[~inside] = super()._excess(t[~inside])
+        if not np.any(inside):
+            return out
+        stops = np.unique(np.concatenate([t[inside], ends]))
+        first = stops[stops <= ends[0]]
+        points, widths = _quadrature.gauss(left=np.log(stops[first.size - 1 : -1]), right=np.log(stops[first.size :]))
+        steps = np.concatenate([np.diff(first), (widths * points * self._survival(points)).sum(axis=1)])
+        last = super()._excess(ends[-1:])
+        beyond = np.append(np.cumsum(steps[::-1])[::-1], 0.0) + last
+        out[inside] = beyond[np.searchsorted(stops, t[inside])]
+        return out
 
     def _density(self, t: FloatArray) -> FloatArray:
         return np.asarray(self._frozen.pdf(t))

@@ -582,3 +582,57 @@ class TestPieces:
         mixed = distribution(Mixture(weights=[0.5, 0.5], laws=[Empirical(values=(np.arange(300) + 0.5) / 300),
                                                                Uniform(low=0.0, high=1.0)]))  # fmt: skip
         assert least_residual(mixed, servers=servers) == pytest.approx(1 / (2 * servers + 1), rel=1e-3)
+
+
+NARROW = (1e-1, 1e-2, 3e-3, 1e-3, 1e-4, 1e-5, 1e-7)
+
+
+@pytest.mark.parametrize(
+    "laws",
+    [
+        [Erlang(shape=round(1 / scv), mean=1.2) for scv in NARROW],
+        [Gamma(shape=1 / scv, scale=1.2 * scv) for scv in NARROW],
+        [LogNormal(mean=1.2, scv=scv) for scv in NARROW],
+    ],
+)
+def test_narrow_laws_lead_to_the_fixed_time(laws) -> None:
+    """However rare a kill becomes on the way: at scv 1e-3 its probability is below 1e-300."""
+    answers = [qtheory.solve(E.replace(service0=law), method="mgc")["mean_response", "all"].value for law in laws]
+    fixed = qtheory.solve(E.replace(service0=Deterministic(value=1.2)), method="mgc")["mean_response", "all"].value
+    gaps = [answer - fixed for answer in answers]
+    assert all(0.0 < later < sooner for sooner, later in pairwise(gaps[:5]))
+    assert abs(gaps[-1]) < 1e-5
+
+
+def test_a_mixture_of_narrow_laws_leads_to_one_of_fixed_times() -> None:
+    near = Mixture(weights=(0.5, 0.5), laws=(LogNormal(mean=0.4, scv=1e-5), LogNormal(mean=2.0, scv=1e-5)))
+    fixed = Mixture(weights=(0.5, 0.5), laws=(Deterministic(value=0.4), Deterministic(value=2.0)))
+    ours, limit = (
+        qtheory.solve(E.replace(service0=law), method="mgc")["mean_response", "all"].value for law in (near, fixed)
+    )
+    assert ours == pytest.approx(limit, rel=1e-4)
+
+
+@pytest.mark.parametrize("limit", [1.2 * 400, 1.2 * 740, 1.2 * 745, 1e100, 1e300])
+def test_kills_too_rare_to_square(limit: float) -> None:
+    never = E.replace(servers=(4, 4), time_limit=math.inf)
+    answers = [
+        qtheory.solve(model, method="mgc")["mean_response", "all"].value
+        for model in (never.replace(time_limit=limit), never)
+    ]
+    assert answers[0] == pytest.approx(answers[1], rel=1e-9)
+
+
+def test_a_limit_far_below_the_mean_service_time() -> None:
+    """Everything is killed at once: Group 1 serves all, and Group 0 vanishes."""
+    models = [E.replace(servers=(1, 9), time_limit=limit) for limit in (1e-6, 1e-12, 1e-30)]
+    answers = [qtheory.solve(model, method="mgc")["mean_response", "all"].value for model in models]
+    assert answers[0] == pytest.approx(answers[1], rel=1e-5)
+    assert answers[1] == pytest.approx(answers[2], rel=1e-9)
+
+
+def test_a_scipy_law_gives_what_its_closed_form_gives() -> None:
+    laws = (Scipy(name="gamma", parameters={"a": 2.0, "scale": 0.6}), Gamma(shape=2.0, scale=0.6))
+    ours, theirs = (qtheory.solve(E.replace(service0=law), method="mgc") for law in laws)
+    for key, value in theirs.measures.items():
+        assert ours[key].value == pytest.approx(value.value, rel=1e-6, abs=1e-9), key

@@ -415,6 +415,22 @@ class TestInfiniteMoments:
 
 class TestScipyLaws:
     @pytest.mark.parametrize(
+        ("law", "known"),
+        [
+            (Scipy(name="gamma", parameters={"a": 2.0, "scale": 0.6}), Gamma(shape=2.0, scale=0.6)),
+            (Scipy(name="gamma", parameters={"a": 0.05, "scale": 20.0}), Gamma(shape=0.05, scale=20.0)),
+            (Scipy(name="gamma", parameters={"a": 1000.0, "scale": 0.0012}), Gamma(shape=1000.0, scale=0.0012)),
+            (Scipy(name="pareto", parameters={"b": 2.5, "scale": 0.7}), Pareto(shape=2.5, minimum=0.7)),
+            (Scipy(name="uniform", parameters={"loc": 0.5, "scale": 2.0}), Uniform(low=0.5, high=2.5)),
+        ],
+    )
+    def test_many_excesses_at_once_are_those_of_the_closed_form(self, law, known):
+        times = np.concatenate([[0.0, 1e-30], np.logspace(-9.0, 3.0, 100)])
+        ours, exact = distribution(law).excess(times), distribution(known).excess(times)
+        seen = exact > 1e-14 * exact[0]
+        assert ours[seen] == pytest.approx(exact[seen], rel=1e-8)
+
+    @pytest.mark.parametrize(
         ("name", "parameters"), [("lomax", {"c": 3.5}), ("fisk", {"c": 4.0}), ("invgauss", {"mu": 0.5, "scale": 2.0})]
     )
     def test_moments_by_quadrature(self, name, parameters):

@@ -88,6 +88,12 @@ def test_times_whose_powers_overflow_are_refused(size: float, law: Callable[[flo
     assert caught.value.field == field
 
 
+def test_a_limit_of_no_time_is_refused() -> None:
+    laws.check(MODEL.replace(time_limit=1e-60))
+    with pytest.raises(InvalidModel, match="time_limit: must be at least 1e-60, got 1e-300"):
+        laws.check(MODEL.replace(time_limit=1e-300))
+
+
 @pytest.mark.parametrize("size", [1e-50, 1e50])
 def test_a_unit_of_time_scales_the_answer(size: float) -> None:
     scaled = MODEL.replace(

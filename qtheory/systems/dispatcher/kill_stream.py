@@ -38,12 +38,12 @@ def kill_interval_scv(traffic: Traffic) -> float:
     0.23
     """
     q, limit = traffic.kill_probability, traffic.time_limit
-    number, spread = (1.0 - q) / q, (1.0 - q) / q**2
-    if number == 0.0:
+    completed = 1.0 - q
+    if completed == 0.0:
         return 0.0
     done = traffic.completed
-    mean = limit + number * done.mean
-    return (number * done.variance + spread * done.mean**2) / mean**2
+    # Variance and squared mean, both times q^2: kills may be too rare for 1 / q^2.
+    return completed * (q * done.variance + done.mean**2) / (q * limit + completed * done.mean) ** 2
 
 
 def work_dispersion_ratio(traffic: Traffic, *, servers0: FloatArray, servers1: FloatArray) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qtheory.laws import Distribution
+from qtheory.models.errors import NotConverged
 from qtheory.queues import erlang, finiteness, many_server, renewal, residual, whitt
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential
 from qtheory.systems.dispatcher.thinned import renewal_factors
@@ -18,6 +19,7 @@ FloatArray = NDArray[np.float64]
 #: Beyond this many atoms the residual life is integrated between thinned atoms.
 _FEW = 64
 _MOST_PIECES = 4000
+_PARTS = 8
 _GRID = np.concatenate([np.linspace(0.01, 0.99, 99), 1.0 - np.logspace(-2.1, -12.0, 50)])
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 #: Stands for the scv of the wait of those who wait where it is infinite or unknown.
@@ -144,16 +146,25 @@ def conditional_scv(traffic: Traffic, *, waits: Waits, group: int) -> float:
 def least_residual(service: Distribution, *, servers: FloatArray, order: int = 1) -> FloatArray:
     """E[min(Y_1, ..., Y_c)^order] of residual service times, for each number c of servers."""
     if service.atoms[0].size <= _FEW:
-        breaks = tuple(float(point) for point in service.kinks if point > 0.0)
-        return np.asarray(
-            residual.least_residual(
-                residual_survival=service.equilibrium_survival,
-                mean_service=service.mean,
-                servers=servers,
-                order=order,
-                breakpoints=breaks,
+
+        def integral(points: FloatArray) -> FloatArray:
+            return np.asarray(
+                residual.least_residual(
+                    residual_survival=service.equilibrium_survival,
+                    mean_service=service.mean,
+                    servers=servers,
+                    order=order,
+                    breakpoints=points[points > 0.0].tolist(),
+                )
             )
-        )
+
+        try:
+            return integral(service.kinks)
+        except NotConverged:
+            # A law that is narrow but smooth, or a mixture of such laws: pieces between its quantiles see it.
+            ends = np.exp(service.pieces)
+            fine = np.linspace(ends[:-1], ends[1:], _PARTS, endpoint=False)
+            return integral(np.union1d(service.kinks, fine))
     # Recorded values: the residual survival function is linear between them.
     points = service.atoms[0]
     chosen = points[np.linspace(0, points.size - 1, min(points.size, _MOST_PIECES)).astype(np.int64)]
