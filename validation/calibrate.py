@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +28,8 @@ SCALE, LONG_RUN = 50, 400
 _KNOWN = 1e-6
 #: Of the interval of a coverage.
 _CONFIDENCE = 0.95
+#: As good as endless: a warm-up that the length of a replication does not cut short.
+_ENDLESS = 1 << 60
 #: Seeds of one calibration: the long run's comes after those of all procedures.
 _SEEDS = 2**32
 
@@ -96,17 +98,20 @@ class Coverage:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What `calibrate` returns: `rows` by measure and scope, without and with controls where there are some."""
+    """What `calibrate` returns: `rows` by measure and scope, without and with controls where there are some.
+
+    `jobs` are those counted in one procedure, on the average where a precision ends it; `replications` the least.
+    """
 
     model: Model
     rows: tuple[Coverage, ...]
     runs: int
     jobs: int
     replications: int
-    warmup: int | None
+    precision: float | None
     confidence: float
     seed: int
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for JSON."""
@@ -117,7 +122,7 @@ class Calibration:
             "runs": self.runs,
             "jobs": self.jobs,
             "replications": self.replications,
-            "warmup": self.warmup,
+            "precision": self.precision,
             "confidence": self.confidence,
             "seed": self.seed,
             "seconds": self.seconds,
@@ -129,6 +134,7 @@ def calibrate(
     *,
     runs: int = 200,
     jobs: int | None = None,
+    precision: float | None = None,
     replications: int = 32,
     reference_jobs: int | None = None,
     confidence: float = 0.95,
@@ -143,7 +149,8 @@ def calibrate(
     model : a stable system.
     runs : whole procedures.
     jobs : jobs counted in each, over its replications; None takes a fiftieth of a plain simulation's.
-    replications : of each.
+    precision : instead of a number of jobs, the precision at which each procedure ends.
+    replications : of each; with a precision the least number of them.
     reference_jobs : jobs of the long run that stands for the truth where theory has no exact answer; None takes 400
         times those of a procedure.
     confidence : nominal coverage.
@@ -167,27 +174,32 @@ def calibrate(
     start = perf_counter()
     steer.check_stable(model)
     wanted = tuple(measures)
-    count = jobs or max(steer.simulation_jobs(model) // SCALE, replications)
-    warmup = steer.warmup(model, jobs=-(-count // replications))
+    length: dict[str, Any] = {"precision": precision, "warmup": steer.warmup(model, jobs=_ENDLESS)}
+    if precision is None:
+        count = jobs or max(steer.simulation_jobs(model) // SCALE, replications)
+        length = {"jobs": count, "warmup": steer.warmup(model, jobs=-(-count // replications))}
+    elif jobs is not None:
+        raise InvalidModel(field="jobs", rule="goes without a precision", value=jobs)
     controls = steer.controls(model)
+    counted = 0
     tallies: dict[tuple[Key, bool], list[Figure]] = {}
     for run in range(runs):
         estimate = qsim.simulate(
             model,
-            jobs=count,
+            **length,
             replications=replications,
             seed=_SEEDS * seed + run,
-            warmup=warmup,
             confidence=confidence,
             controls=controls,
         )
+        counted += estimate.jobs
         _note(tallies, estimate, wanted=wanted, controls=bool(controls))
         if progress is not None:
             progress(run + 1, runs)
     truths = _references(
         model,
-        jobs=reference_jobs or LONG_RUN * count,
-        warmup=warmup,
+        jobs=reference_jobs or LONG_RUN * (counted // runs),
+        warmup=length["warmup"],
         seed=_SEEDS * seed + _SEEDS // 2,
         confidence=confidence,
     )
@@ -200,9 +212,9 @@ def calibrate(
         model=model,
         rows=tuple(rows),
         runs=runs,
-        jobs=count,
+        jobs=counted // runs,
         replications=replications,
-        warmup=warmup,
+        precision=precision,
         confidence=confidence,
         seed=seed,
         seconds=perf_counter() - start,

@@ -94,7 +94,18 @@ def test_a_wrong_mean_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(row.coverage < 0.5 if row.controls else row.coverage > 0.6 for row in found.rows)
 
 
+def test_until_a_precision_is_met() -> None:
+    """Procedures that end by themselves cover too; the half-width that ends them is at most what was asked for."""
+    found = calibrate(MM2, runs=20, precision=0.03, replications=16, reference_jobs=64_000, measures=("mean_response",))
+    assert_covers(found)
+    (row,) = (row for row in found.rows if row.scope == "all" and row.controls)
+    assert 0 < row.half_width <= 0.03 * 1.2 * row.reference.value
+    assert found.jobs >= 16 * 4096
+
+
 def test_refusals() -> None:
+    with pytest.raises(InvalidModel, match="jobs"):
+        calibrate(MM2, jobs=1000, precision=0.1)
     with pytest.raises(InvalidModel, match="runs"):
         calibrate(MM2, runs=0)
     with pytest.raises(InvalidModel, match="replications"):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from validation.commands import shared
-from validation.commands.shared import AsJson, Jobs, ModelFile, Replications, Seed
+from validation.commands.shared import AsJson, Jobs, ModelFile, Precision, Replications, Seed
 
 
 def calibrate(
@@ -17,6 +17,7 @@ def calibrate(
         int, typer.Option("--runs", metavar="N", parser=shared.whole_number, help="Whole procedures.")
     ] = 200,
     jobs: Jobs = None,
+    precision: Precision = None,
     replications: Replications = None,
     reference_jobs: Annotated[
         int | None,
@@ -45,13 +46,14 @@ def calibrate(
     with (
         progress("calibrating", quiet=as_json) as tell,
         shared.naming(file),
-        shared.options("runs", "confidence"),
+        shared.options("runs", "jobs", "precision", "replications", "confidence"),
         shared.answering("calibrate", model=model, path=file, as_json=as_json),
     ):
         found = calibration.calibrate(
             model,
             runs=runs,
             jobs=jobs,
+            precision=precision,
             replications=replications or 32,
             reference_jobs=reference_jobs,
             confidence=confidence,
