@@ -19,6 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _HERE = Path(__file__).parent
+#: What compiles and loads kernels and says nothing about what they do.
+_MACHINERY = ("_jit", "_cache", "_native", "_portable")
 _KEEP_SECONDS = 30 * 86400
 
 
@@ -38,14 +40,14 @@ def source_key(file: Path) -> str:
 
 @functools.cache
 def _imported(file: Path) -> tuple[Path, ...]:
-    """The kernel files that `file` imports itself."""
+    """The kernel files that `file` imports itself, without the machinery."""
     names: list[str] = []
     for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names += [f"{node.module}", *(f"{node.module}.{alias.name}" for alias in node.names)]
-    stems = {name.rpartition(".")[2] for name in names if name.startswith(f"{__package__}.")}
+    stems = {name.rpartition(".")[2] for name in names if name.startswith(f"{__package__}.")} - {*_MACHINERY}
     return tuple(path for path in (_HERE / f"{stem}.py" for stem in sorted(stems)) if path.is_file())
 
 
@@ -56,8 +58,10 @@ def folder_name(file: Path) -> str:
 
 @functools.cache
 def _versions_key() -> str:
-    """A hash of the versions that compiled code depends on, read without loading the compiler."""
+    """A hash of the versions that compiled code depends on, read without loading the compiler, and of the machinery."""
     digest = hashlib.sha256(sys.version.encode())
+    for stem in _MACHINERY:
+        digest.update((_HERE / f"{stem}.py").read_bytes())
     for name in ("numba", "llvmlite"):
         package = find_spec(name)
         if package is not None and package.origin is not None:

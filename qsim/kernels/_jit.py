@@ -1,8 +1,10 @@
 """The only place that calls numba: kernels in Python, compiled when they are first called, kept for the next process.
 
 A call looks for the kernel compiled for the types of its arguments: in this process, in the cache folder, among the
-code that comes with the package; only then is numba loaded to compile it.  Whatever the way, the code is the same
-and calls release the interpreter's lock.  The cache sees every edit (see `qsim.kernels._cache`).
+code that comes with the package; only then is numba loaded to compile it.  Code of the package is first taken as it
+is, which lets small runs start at once, and optimised for the processor at hand when it has worked for a while.
+Whatever the way, the numbers have the same bits, and calls release the interpreter's lock.  The cache sees every edit
+(see `qsim.kernels._cache`).
 
 With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python and give the same bits.
 """
@@ -16,6 +18,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
+from time import perf_counter
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -27,6 +30,8 @@ from qsim.kernels._portable import Intermediate, find
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ONE_AT_A_TIME = RLock()
+#: Seconds that a kernel has worked before it is worth the time to optimise it for this processor.
+_PATIENCE = 0.5
 _RESULTS = {"none": "", "float64": "d", "int64": "q", "uint64": "Q", "bool": "?"}
 
 
@@ -59,7 +64,18 @@ class Kernel:
         if code is None:
             with _ONE_AT_A_TIME:
                 code = self._codes.get(types) or self._load(types, args)
-        return code(args)
+        if code.optimised:
+            return code(args)
+        start = perf_counter()
+        result = code(args)
+        code.worked += perf_counter() - start
+        if code.worked > _PATIENCE and _ONE_AT_A_TIME.acquire(blocking=False):
+            # Other threads go on with the code as it is.
+            try:
+                self._optimise(types, code)
+            finally:
+                _ONE_AT_A_TIME.release()
+        return result
 
     def __reduce__(self) -> str:
         return self._function.__qualname__
@@ -86,18 +102,36 @@ class Kernel:
         return Intermediate(text, _RESULTS[result])
 
     def _load(self, types: str, args: tuple[Any, ...]) -> Code:
-        name = f"{self.name}-{sha256(types.encode()).hexdigest()[:8]}-{host_key()}"
-        kept, origin = _cache.read(self.file, name=name), "cache"
-        if kept is None:
+        code = self._kept(types, optimised=True) or self._kept(types, optimised=False)
+        origin = "cache"
+        if code is None:
             found, origin = find(self.file, self.name, types=types), "package"
             if found is None:
                 found, origin = self.translated(args), "compiler"
                 self.translations.append((self, types, found))
-            kept = found.result.ljust(1).encode() + machine_code(found.text)
-            _cache.write(self.file, kept, name=name)
-        code = Code(kept[1:], result=kept[:1].decode().strip())
+            code = self._made(types, found, optimised=origin == "compiler")
         self._codes[types], self.origins[types] = code, origin
         return code
+
+    def _optimise(self, types: str, code: Code) -> None:
+        found = find(self.file, self.name, types=types)
+        if found is not None and self._codes[types] is code:
+            self._codes[types] = self._made(types, found, optimised=True)
+
+    def _made(self, types: str, found: Intermediate, *, optimised: bool) -> Code:
+        content = found.result.ljust(1).encode() + machine_code(found.text, optimised=optimised)
+        _cache.write(self.file, content, name=self._place(types, optimised=optimised))
+        return Code(content[1:], result=found.result, optimised=optimised)
+
+    def _kept(self, types: str, *, optimised: bool) -> Code | None:
+        content = _cache.read(self.file, name=self._place(types, optimised=optimised))
+        if content is None:
+            return None
+        return Code(content[1:], result=content[:1].decode().strip(), optimised=optimised)
+
+    def _place(self, types: str, *, optimised: bool) -> str:
+        key = sha256(f"{types} {host_key()} {optimised}".encode()).hexdigest()[:16]
+        return f"{self.name}-{key}"
 
 
 @functools.cache

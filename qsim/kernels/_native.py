@@ -31,6 +31,7 @@ LIBRARY = frozenset(
 _RESULTS: dict[str, Any] = {"d": ctypes.c_double, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "?": ctypes.c_bool}
 
 _TARGET_READY = False
+_ENGINES: list[Any] = []
 
 
 def described(args: tuple[Any, ...]) -> str:
@@ -56,15 +57,24 @@ def _described(value: Any) -> str:
 
 
 class Code:
-    """Machine code, loaded; called with arguments of the types it was compiled for."""
+    """Machine code, loaded; called with arguments of the types it was compiled for.
 
-    def __init__(self, machine_code: bytes, *, result: str) -> None:
+    Attributes
+    ----------
+    optimised : for the processor at hand.
+    worked : seconds it has been seen to work, if it is not.
+    """
+
+    def __init__(self, machine_code: bytes, *, result: str, optimised: bool) -> None:
+        self.optimised = optimised
+        self.worked = 0.0
         _check_library()
-        # The engine owns the code: it lives as long as this object.
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host())
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
-        self._engine.finalize_object()
-        self._address = self._engine.get_function_address(SYMBOL)
+        # An engine owns its target, and the code: it must outlive every thread that may be at work in it.
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _host())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(machine_code))
+        engine.finalize_object()
+        _ENGINES.append(engine)
+        self._address = engine.get_function_address(SYMBOL)
         self._result = _RESULTS[result] if result else None
         self._function: Callable[..., int] | None = None
 
@@ -127,10 +137,27 @@ def host_key() -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def machine_code(intermediate: str) -> bytes:
-    """Machine code for the processor at hand."""
-    code: bytes = _host().emit_object(llvm.parse_assembly(intermediate))
+def machine_code(intermediate: str, *, optimised: bool) -> bytes:
+    """Machine code for the processor at hand, of the code as it is or, four times as long, `optimised` once more."""
+    module, target = llvm.parse_assembly(intermediate), _host()
+    if optimised:
+        _optimise(module, target, vectors=True)
+    code: bytes = target.emit_object(module)
     return code
+
+
+def _optimise(module: Any, target: Any, *, vectors: bool, speed: int = 3) -> None:
+    tuning = llvm.create_pipeline_tuning_options(speed_level=speed)
+    tuning.loop_vectorization, tuning.slp_vectorization = vectors, False
+    builder = llvm.create_pass_builder(target, tuning)
+    passes = builder.getModulePassManager()
+    if speed == 0:
+        passes.add_loop_rotate_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_jump_threading_pass()
+    # Counts of references of arrays that never leave the kernel cancel.
+    passes.add_refprune_pass()
+    passes.run(module, builder)
 
 
 def portable(intermediate: str, *, symbol: str) -> str:
@@ -147,18 +174,10 @@ def portable(intermediate: str, *, symbol: str) -> str:
     for item in (*module.functions, *module.global_variables):
         if not item.is_declaration and item.name != SYMBOL:
             item.linkage = "internal"
-    for speed in (0, 3):
-        tuning = llvm.create_pipeline_tuning_options(speed_level=speed)
-        tuning.loop_vectorization = tuning.slp_vectorization = False
-        builder = llvm.create_pass_builder(generic, tuning)
-        passes = builder.getModulePassManager()
-        if speed == 0:
-            passes.add_loop_rotate_pass()
-            passes.add_instruction_combine_pass()
-            passes.add_jump_threading_pass()
-        # Counts of references of arrays that never leave the kernel cancel.
-        passes.add_refprune_pass()
-        passes.run(module, builder)
+    # What is inlined in one pass over all functions shows in the next one.
+    for speed in (0, 3, 3):
+        _optimise(module, generic, vectors=False, speed=speed)
+    builder = llvm.create_pass_builder(generic, llvm.create_pipeline_tuning_options(speed_level=3))
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
     passes.add_strip_dead_prototype_pass()
@@ -188,7 +207,6 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-@functools.cache
 def _host() -> Any:
     features = llvm.get_host_cpu_features().flatten()
     return _target().create_target_machine(cpu=processor(), features=features, **_OPTIONS)

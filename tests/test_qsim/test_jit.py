@@ -211,3 +211,35 @@ def test_no_simulation_waits_for_a_compiler(tmp_path: Path) -> None:
     assert len(kernels) >= 14
     assert sorted(folder.split()[1:]) == sorted(path.name for path in _portable.FOLDER.iterdir())
     assert numba == "False"
+
+
+WORK = """
+from qsim.kernels import _jit
+from qsim.kernels.dispatcher import simulate
+from qsim.lower import Options, lower
+from qtheory.models import *
+_jit._PATIENCE = 0.0
+law = Exponential(mean=1.0)
+model = Dispatcher(
+    servers=(2, 7), time_limit=1.5, short_fraction=0.6, interarrival=Exponential(mean=0.3), service0=law, service1=law
+)
+simulator = lower(model, options=Options())
+found = []
+for _ in range(2):
+    found.append(simulator.run(seed=1, replication=0, jobs=3000, warmup=50).tobytes())
+    (code,) = simulate._codes.values()
+    print(*simulate.origins.values(), code.optimised)
+print(found[0] == found[1])
+"""
+
+
+def test_a_kernel_that_works_long_is_optimised(tmp_path: Path) -> None:
+    """The code of the package, then that for this processor, with the same bits; the next process begins with it."""
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def work() -> list[str]:
+        command = [sys.executable, "-W", "error", "-c", WORK]
+        return subprocess.run(command, env=settings, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert work() == ["package True", "package True", "True"]
+    assert work() == ["cache True", "cache True", "True"]
