@@ -289,3 +289,34 @@ def test_least_choices():
         least_choices(m, target=0.99)
     few = least_choices(model(queues=3, load=0.6, flexible_fraction=1.0), target=1.5)
     assert few.choices == few.safe == 3
+
+
+@pytest.mark.parametrize("queues", [2, 3, 100, "infinite"])
+@pytest.mark.parametrize(
+    ("load", "fraction"),
+    [(1e-12, 0.1), (1e-9, 1e-9), (1 - 1e-9, 0.0), (1 - 1e-9, 1e-9), (1 - 1e-6, 0.1), (1 - 1e-9, 1.0)],
+)
+def test_next_to_loads_of_0_and_1(queues, fraction, load):
+    """Between service at once and no choice, within the error; or a refusal, next to 1 only, that says what to do."""
+    try:
+        solution = qtheory.solve(model(queues=queues, flexible_fraction=fraction, load=load))
+    except NotConverged as failure:
+        refused = load > 0.99 and failure.advice != ""
+    else:
+        refused = False
+    if refused:
+        return
+    response = solution["mean_response", "all"]
+    slack = response.error + 1e-12 * response.value
+    assert 1 - slack <= response.value <= 1 / (1 - load) * (1 + 1e-12) + slack
+    assert response.error <= 1e-8 or load > 0.99
+
+
+def test_light_traffic_of_two_queues():
+    """A dedicated job finds another at its server with probability rho + O(rho^2), a flexible one hardly ever."""
+    for load in (1e-3, 1e-4, 1e-6):
+        solution = qtheory.solve(model(load=load, flexible_fraction=0.1))
+        response = solution["mean_response", "all"]
+        assert abs(response.value - 1 - 0.9 * load) <= 2 * load**2 + response.error
+        flexible = solution["mean_response", "flexible"]
+        assert abs(flexible.value - 1) <= 2 * load**2 + flexible.error

@@ -13,7 +13,7 @@ from donor_cases import standing
 import qtheory
 from qtheory.models import ADT, T1, T1T2, T2, Dedicated, InvalidModel, Unstable
 from qtheory.systems.donor.stability import largest_rho1, largest_rho2, stability
-from validation import donor_figures, library
+from validation import cli, donor_figures, library
 from validation.donor_design import optimise, optimise_over, with_loads
 
 
@@ -209,3 +209,29 @@ class TestCases:
 
         kinds = {load(library.case_path(n)).policy.kind() for n in library.cases() if n.startswith("donor-")}
         assert kinds == {"t1", "t2", "t1t2", "adt", "cmu", "dedicated"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("donor", ["--total", "5"]),
+        ("donor", ["--target", "5"]),
+        ("donor", ["--method", "exact"]),
+        ("donor", ["--width", "one"]),
+        ("flexible", ["--target", "7", "--policy", "t1"]),
+        ("flexible", ["--target", "7", "--out", "somewhere"]),
+        ("dispatcher", ["--total", "7", "--scope", "all"]),
+        ("network", ["--total", "7"]),
+    ],
+)
+def test_search_refuses_options_it_would_not_look_at(kind, arguments, tmp_path, capsys):
+    case = {"donor": "donor-t1", "flexible": "flexible-two", "dispatcher": "dispatcher-exponential"}
+    path = tmp_path / "m.toml"
+    path.write_text(library.case_path(case.get(kind, "network-fig1-jsr")).read_text())
+    capsys.readouterr()
+    assert cli.run(["search", str(path), *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert arguments[-2] in err
+    assert kind in err

@@ -38,7 +38,7 @@ def solve(
     if budget is not None and (model.kind() != "dispatcher" or method != "auto"):
         raise qtheory.InvalidModel(field="--budget", rule="goes with a dispatcher and method auto", value=budget)
     options = {} if budget is None else {"budget": budget}
-    with shared.options("budget"), shared.answering("solve", model=model, path=file, as_json=as_json):
+    with shared.options("at", "budget"), shared.answering("solve", model=model, path=file, as_json=as_json):
         solution = qtheory.solve(model, method=method, at=wanted, **options)
     data = solution.to_dict()
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from qtheory.models.errors import InvalidModel
+from qtheory.models.errors import InvalidModel, NotConverged
 from qtheory.queues.linear import Array
 from qtheory.systems.flexible.fixed_point import check
 from qtheory.systems.flexible.level_reduction import (
@@ -45,6 +45,8 @@ def bracket(*, load: float, fraction: float, weights: Array, tolerance: float = 
     ... )
     >>> round(found.lower.mean_number / 1.5, 9), round(found.upper.mean_number / 1.5, 9)
     (1.352003472, 1.352003472)
+
+    Raises `NotConverged` where the load is too near to 1 for the levels to be told apart.
     """
     check(load=load, fraction=fraction, choices=2)
     if not tolerance > 0.0:
@@ -56,7 +58,7 @@ def bracket(*, load: float, fraction: float, weights: Array, tolerance: float = 
     largest = _largest_spread(queues, states)
     # How fast a spread becomes rare, were two queues alone: what the longest gains on the shortest and loses.
     fall = math.log((1.0 + arrivals[0]) / (1.0 + arrivals[-1]))
-    spread = min(max(math.ceil(_FIRST / fall), _LEAST), largest)
+    spread = min(max(math.ceil(_FIRST / max(fall, _FIRST / largest)), _LEAST), largest)
     before: tuple[int, float] | None = None
     while True:
         found = _solve(arrivals, load=load, spread=spread)
@@ -77,6 +79,13 @@ def _solve(arrivals: tuple[float, ...], *, load: float, spread: int) -> Bracket:
     passages = repeating_passages(below, load=load)
     above = SortedQueues(arrivals=arrivals, spread=spread, variant="blocking")
     lower = stationary_lengths(below, passages=passages)
+    if math.isinf(lower.mean_number):
+        raise NotConverged(
+            where="lower bound of the exact method",
+            residual=lower.mean_number,
+            iterations=spread,
+            advice="the load is too near to 1: take method='refined'",
+        )
     settled = settled_passages(above, guess=passages, weights=lower.repeating)
     return Bracket(lower=lower, upper=stationary_lengths(above, passages=settled), spread=spread)
 

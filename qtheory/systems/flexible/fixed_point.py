@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from qtheory.models.errors import InvalidModel, Unstable
+from qtheory.models.errors import InvalidModel, NotConverged, Unstable
 
 Array = NDArray[np.float64]
 
 _CLOSED = 1e-17
+#: Terms that are summed before giving up, a second or two: more are needed next to load 1 with hardly any choice only.
+_MOST_TERMS = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ def means(*, load: ArrayLike, fraction: ArrayLike, choices: int) -> Means:
     Once s_k is small the rest of the sums follows in closed form: with a = rho (1 - p) and b = rho p, the sum of the
     orbit of x -> a x + b x^d is x / (1 - a) + b x^d / ((1 - a)(1 - a^d)) up to a relative (b x^(d-1) / (1 - a))^2.
 
-    Raises `Unstable` at load >= 1 and `InvalidModel` for arguments out of range.
+    Raises `Unstable` at load >= 1, `InvalidModel` for arguments out of range and `NotConverged` after 4 million terms.
 
     >>> round(means(load=0.9, fraction=1.0, choices=2).all, 10)
     2.6140573773
@@ -60,7 +62,7 @@ def means(*, load: ArrayLike, fraction: ArrayLike, choices: int) -> Means:
     dedicated, flexible = 0.0 * a, 0.0 * a
     spread = b / (1.0 - a)
     power: Any = 1.0
-    while True:
+    for _ in range(_MOST_TERMS):
         closing = (spread * power) ** 2
         if (closing if single else closing.max() if np.ndim(closing) else closing) <= _CLOSED:
             break
@@ -69,6 +71,8 @@ def means(*, load: ArrayLike, fraction: ArrayLike, choices: int) -> Means:
         flexible = flexible + joint
         x = a * x + b * joint
         power = x ** (choices - 1)
+    else:
+        raise _too_long(residual=float(np.max(closing)))
     joint = power * x
     curved = 1.0 - a**choices
     dedicated = dedicated + (x + b * joint / curved) / (1.0 - a)
@@ -90,7 +94,14 @@ def tails(*, load: float, fraction: float, choices: int, least: float = 1e-20) -
     while x >= least:
         values.append(x)
         x *= a + b * x ** (choices - 1)
+        if len(values) > _MOST_TERMS:
+            raise _too_long(residual=x)
     return np.array(values)
+
+
+def _too_long(*, residual: float) -> NotConverged:
+    advice = "the load is too near to 1 for so small a fraction: take a fraction of 0"
+    return NotConverged(where="mean-field fixed point", residual=residual, iterations=_MOST_TERMS, advice=advice)
 
 
 def check(*, load: ArrayLike, fraction: ArrayLike, choices: int) -> None:

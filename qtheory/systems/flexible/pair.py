@@ -42,6 +42,8 @@ _DEGREES = (20, 32, 48, 72, 108, 162, 243)
 _ACCEPTED = 1e-13
 _WEAKEST = 1e-8
 _LEAST = 1e-17
+#: Round-off in E[T], however few jobs there are.
+_ROUND_OFF = 4e-16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,21 @@ def pair_means(*, load: float, fraction: float) -> PairMeans:
     )
 
 
+def tail_terms(*, load: float, fraction: float) -> int:
+    """How many terms `pair_tails` computes: the longer queue falls by load (1 - fraction), the diagonal by load^2.
+
+    >>> tail_terms(load=0.9, fraction=1.0)
+    256
+    """
+    b = load * (1.0 - fraction)
+    return max(_diagonal_terms(load), math.ceil(math.log(_LEAST) / math.log(b)) if b > 0.0 else 0)
+
+
+def _diagonal_terms(load: float) -> int:
+    """The least power of two from which on P(both queues hold m) counts for nothing."""
+    return 1 << math.ceil(math.log2(max(math.log(_LEAST) / (2.0 * math.log(load)), 32.0)))
+
+
 def pair_tails(*, load: float, fraction: float) -> tuple[Array, Array]:
     """P(shorter >= k) and P(longer >= k) for k = 0, 1, ..., to an absolute 1e-13 or so.
 
@@ -83,10 +100,10 @@ def pair_tails(*, load: float, fraction: float) -> tuple[Array, Array]:
     0.9
     """
     diagonal = _converged(load=load, fraction=fraction)[2]
-    a, b, square = diagonal.a, diagonal.b, load**2
-    size = 1 << math.ceil(math.log2(max(math.log(_LEAST) / math.log(square), 32.0)))
+    a, b = diagonal.a, diagonal.b
+    size = _diagonal_terms(load)
     both = (np.fft.fft(diagonal.anywhere(np.exp(2j * math.pi * np.arange(size) / size))).real / size).tolist()
-    length = max(size, math.ceil(math.log(_LEAST) / math.log(b)) if b > 0.0 else 0)
+    length = tail_terms(load=load, fraction=fraction)
     both += [0.0] * (length - size)
     longer, chance, before = [], 0.0, 0.0
     for at in both:
@@ -126,14 +143,18 @@ def _converged(*, load: float, fraction: float) -> tuple[float, float, _Diagonal
         if change <= _ACCEPTED * number / (1.0 - load):
             break
         before = number
-    if not change <= _WEAKEST * number:
+    # Between service at once and no choice: in light traffic these bounds know more than the boundary value problem.
+    low, high = 2.0 * load, 2.0 * load / (1.0 - load)
+    number = min(max(number, low), high)
+    if not min(change, high - low) <= _WEAKEST * number:
         raise NotConverged(
             where="exact solution for two queues",
             residual=change,
             iterations=len(_DEGREES),
             advice="the load is too near to 1 for so small a fraction: take method='mean-field'",
         )
-    return number, change + 2e-15 * number / (1.0 - load), diagonal
+    error = min(change + _ROUND_OFF + 2e-15 * number / (1.0 - load), high - low)
+    return number, error, diagonal
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
