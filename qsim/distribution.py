@@ -140,11 +140,6 @@ def _along(joint: Distribution, level: float, slope: float, displacement: float)
     return joint.quantile(level + displacement / slope)
 
 
-def quantile_sample(parts: Sequence[Distribution], *, level: float) -> Sample | None:
-    """One of `quantile_samples`, or None."""
-    return quantile_samples(parts, levels=(level,)).get(level)
-
-
 def packed(rows: Counts) -> Iterator[Array]:
     """Each row of counts over all buckets as part of a flat tally: how many pairs follow, then (bucket, count)."""
     room = np.empty(2 * rows.shape[1])

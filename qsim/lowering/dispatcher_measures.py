@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsim.distribution import ENOUGH, Distribution, merged, quantile_samples
+from qsim.distribution import ENOUGH, Distribution, merged
 from qsim.estimate import Sample
 from qsim.kernels.census import JOINED, PRESENT, QUEUED, SERVED, STAY_LEFT, WAIT_LEFT
 from qsim.kernels.dispatcher import (
@@ -32,7 +32,8 @@ from qsim.kernels.dispatcher import (
 from qsim.kernels.random import Array
 from qsim.lower import Findings
 from qsim.lowering.dispatcher_controls import control_samples, controls_of
-from qtheory.measures import LEVELS, MEASURES, Key, quantile_measure
+from qsim.lowering.samples import quantiles, ratio, share_of
+from qtheory.measures import MEASURES, Key
 from qtheory.models import Dispatcher
 
 CLASSES = {"short": SHORT, "long": LONG, "killed": KILLED}
@@ -93,12 +94,12 @@ def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]
         for scope, rows in _response_rows().items():
             parts = [merged([tally.responses[row] for row in rows]) for tally in tallies]
             joint = merged(parts)
-            samples |= dict(_quantiles(parts, joint, scope, "response"))
+            samples |= dict(quantiles(parts, scope=scope, kind="response", joint=joint))
             if joint.counts.size:
                 distributions[scope] = joint
         for scope, pieces in _WAITS.items():
             parts = [merged([tally.waits[piece[3]] for piece in pieces]) for tally in tallies]
-            samples |= dict(_quantiles(parts, merged(parts), scope, "wait"))
+            samples |= dict(quantiles(parts, scope=scope, kind="wait"))
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
     return Findings(
@@ -115,22 +116,9 @@ def _response_rows() -> dict[str, tuple[int, ...]]:
     return {"all": tuple(CLASSES.values())} | {scope: (row,) for scope, row in CLASSES.items()}
 
 
-def _ratio(events: Array, counts: Array) -> Sample:
-    """A mean over jobs (or over time), weighted by what each replication saw."""
-    values = np.divide(events, counts, out=np.zeros_like(events), where=counts > 0)
-    return Sample(values=values, weights=counts)
-
-
-def _share(events: Array, counts: Array) -> Sample | None:
-    """A probability, if both it and its complement have been seen often enough."""
-    if min(events.sum(), (counts - events).sum()) < ENOUGH:
-        return None
-    return _ratio(events, counts)
-
-
 def _means(jobs: Array) -> Iterator[tuple[Key, Sample]]:
     for scope, rows in _response_rows().items():
-        yield ("mean_response", scope), _ratio(_sum(jobs, rows, RESPONSE), _sum(jobs, rows, COUNT))
+        yield ("mean_response", scope), ratio(_sum(jobs, rows, RESPONSE), _sum(jobs, rows, COUNT))
 
 
 def _sum(jobs: Array, rows: Sequence[int], column: int) -> Array:
@@ -144,8 +132,8 @@ def _waits(jobs: Array) -> Iterator[tuple[Key, Sample]]:
         waited = sum((jobs[:, piece[0], piece[2]] for piece in pieces), np.zeros(len(jobs)))
         waits = sum((jobs[:, piece[0], piece[1]] for piece in pieces), np.zeros(len(jobs)))
         if waited.sum() >= ENOUGH:
-            yield ("mean_wait", scope), _ratio(waits, counts)
-        share = _share(waited, counts)
+            yield ("mean_wait", scope), ratio(waits, counts)
+        share = share_of(waited, counts)
         if share is not None:
             yield ("wait_probability", scope), share
 
@@ -153,7 +141,7 @@ def _waits(jobs: Array) -> Iterator[tuple[Key, Sample]]:
 def _tails(jobs: Array, tails: Array, at: Sequence[float]) -> Iterator[tuple[Key, Sample]]:
     for place, time in enumerate(at):
         for scope, rows in _response_rows().items():
-            share = _share(tails[:, list(rows), place].sum(axis=1), _sum(jobs, rows, COUNT))
+            share = share_of(tails[:, list(rows), place].sum(axis=1), _sum(jobs, rows, COUNT))
             if share is not None:
                 yield ("tail_response", scope, time), share
 
@@ -170,29 +158,22 @@ def _time_averages(model: Dispatcher, visits: Array, window: Array) -> Iterator[
     for scope, kinds in _STAYS.items():
         if over(kinds, ended).sum() < ENOUGH:
             continue
-        yield ("mean_number", scope), _ratio(over(kinds, queue + busy), window)
+        yield ("mean_number", scope), ratio(over(kinds, queue + busy), window)
         if over(kinds, queue).sum() > 0:
-            yield ("mean_queue", scope), _ratio(over(kinds, queue), window)
-        yield ("throughput", scope), _ratio(over(_DEPARTURES[scope], ended), window)
+            yield ("mean_queue", scope), ratio(over(kinds, queue), window)
+        yield ("throughput", scope), ratio(over(_DEPARTURES[scope], ended), window)
     servers = {"all": sum(model.servers), "group0": model.servers[0], "group1": model.servers[1]}
     for scope, count in servers.items():
-        yield ("utilisation", scope), _ratio(over(_STAYS[scope], busy) / count, window)
+        yield ("utilisation", scope), ratio(over(_STAYS[scope], busy) / count, window)
 
 
 def _kills(model: Dispatcher, jobs: Array) -> Iterator[tuple[Key, Sample]]:
     killed = jobs[:, KILLED, COUNT]
     submitted0 = killed + jobs[:, SHORT, COUNT]
-    rule: Callable[[Array, Array], Sample | None] = _share
+    rule: Callable[[Array, Array], Sample | None] = share_of
     if model.time_limit == np.inf:
-        rule = _ratio
+        rule = ratio
     for scope, counts in (("group0", submitted0), ("all", submitted0 + jobs[:, LONG, COUNT])):
         sample = rule(killed, counts)
         if sample is not None:
             yield ("kill_probability", scope), sample
-
-
-def _quantiles(
-    parts: Sequence[Distribution], joint: Distribution, scope: str, kind: str
-) -> Iterator[tuple[Key, Sample]]:
-    for level, sample in quantile_samples(parts, levels=LEVELS, joint=joint).items():
-        yield (quantile_measure(level, kind=kind), scope), sample

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from qsim.distribution import ENOUGH, Distribution, merged, quantile_sample
+from qsim.distribution import ENOUGH, Distribution, merged
 from qsim.estimate import Sample
 from qsim.kernels.donor import (
     AT_HOME,
@@ -30,7 +30,8 @@ from qsim.kernels.donor import (
 )
 from qsim.kernels.random import Array
 from qsim.lower import Findings
-from qtheory.measures import LEVELS, MEASURES, Key, quantile_measure
+from qsim.lowering.samples import quantiles, ratio, share_of
+from qtheory.measures import MEASURES, Key
 from qtheory.models.donor import Donor
 
 _SCOPES = {"all": (0, 1), "queue1": (0,), "queue2": (1,)}
@@ -62,12 +63,12 @@ def findings(model: Donor, tallies: Sequence[Tally], *, at: Sequence[float]) -> 
         samples |= dict(_over_jobs(jobs)) | dict(_tails(jobs, np.stack([t.tails for t in tallies]), at))
         for scope, rows in _SCOPES.items():
             parts = [merged([tally.responses[row] for row in rows]) for tally in tallies if tally.responses]
-            samples |= dict(_quantiles(parts, scope, "response"))
+            samples |= dict(quantiles(parts, scope=scope, kind="response"))
             joint = merged(parts)
             if joint.counts.size:
                 distributions[scope] = joint
             parts = [merged([tally.waits[row] for row in rows]) for tally in tallies if tally.waits]
-            samples |= dict(_quantiles(parts, scope, "wait"))
+            samples |= dict(quantiles(parts, scope=scope, kind="wait"))
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
     return Findings(samples=ordered, distributions=distributions, details=_details(times, unfinished))
@@ -86,28 +87,15 @@ def _details(times: Array, unfinished: int) -> dict[str, Any]:
     return details | ({"unfinished": unfinished} if unfinished else {})
 
 
-def _ratio(events: Array, counts: Array) -> Sample:
-    """A mean over jobs (or over time), weighted by what each replication saw."""
-    values = np.divide(events, counts, out=np.zeros_like(events), where=counts > 0)
-    return Sample(values=values, weights=counts)
-
-
-def _share(events: Array, counts: Array) -> Sample | None:
-    """A probability, if both it and its complement have been seen often enough."""
-    if min(events.sum(), (counts - events).sum()) < ENOUGH:
-        return None
-    return _ratio(events, counts)
-
-
 def _over_jobs(jobs: Array) -> Iterator[tuple[Key, Sample]]:
     for scope, rows in _SCOPES.items():
         total = jobs[:, list(rows)].sum(axis=1)
         if total[:, COUNT].sum() == 0:
             continue
-        yield ("mean_response", scope), _ratio(total[:, RESPONSE], total[:, COUNT])
+        yield ("mean_response", scope), ratio(total[:, RESPONSE], total[:, COUNT])
         if total[:, WAITS].sum() >= ENOUGH:
-            yield ("mean_wait", scope), _ratio(total[:, WAIT], total[:, COUNT])
-        share = _share(total[:, WAITS], total[:, COUNT])
+            yield ("mean_wait", scope), ratio(total[:, WAIT], total[:, COUNT])
+        share = share_of(total[:, WAITS], total[:, COUNT])
         if share is not None:
             yield ("wait_probability", scope), share
 
@@ -115,7 +103,7 @@ def _over_jobs(jobs: Array) -> Iterator[tuple[Key, Sample]]:
 def _tails(jobs: Array, tails: Array, at: Sequence[float]) -> Iterator[tuple[Key, Sample]]:
     for place, time in enumerate(at):
         for scope, rows in _SCOPES.items():
-            share = _share(tails[:, list(rows), place].sum(axis=1), jobs[:, list(rows), COUNT].sum(axis=1))
+            share = share_of(tails[:, list(rows), place].sum(axis=1), jobs[:, list(rows), COUNT].sum(axis=1))
             if share is not None:
                 yield ("tail_response", scope, time), share
 
@@ -133,13 +121,6 @@ def _time_averages(model: Donor, times: Array) -> Iterator[tuple[Key, Sample]]:
     }
     for measure, scopes in columns.items():
         for scope, values in scopes.items():
-            yield (measure, scope), _ratio(values, window)
+            yield (measure, scope), ratio(values, window)
     (c1, c2), total = model.holding_costs, sum(model.arrival_rates)
-    yield ("cost", "all"), _ratio((c1 * n1 + c2 * n2) / total, window)
-
-
-def _quantiles(parts: Sequence[Distribution], scope: str, kind: str) -> Iterator[tuple[Key, Sample]]:
-    for level in LEVELS:
-        sample = quantile_sample(parts, level=level) if parts else None
-        if sample is not None:
-            yield (quantile_measure(level, kind=kind), scope), sample
+    yield ("cost", "all"), ratio((c1 * n1 + c2 * n2) / total, window)

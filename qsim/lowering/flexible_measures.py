@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from qsim.distribution import ENOUGH, Distribution, merged, quantile_sample
+from qsim.distribution import Distribution, merged
 from qsim.estimate import Sample
 from qsim.kernels import flexible as kernel
 from qsim.kernels import flexible_chain as chain
 from qsim.kernels.histogram import Counts
 from qsim.kernels.random import Array
 from qsim.lower import Findings
-from qtheory.measures import LEVELS, MEASURES, Key, quantile_measure
+from qsim.lowering.samples import quantiles, ratio, share_of
+from qtheory.measures import MEASURES, Key
 from qtheory.models.flexible import Flexible
 
 
@@ -72,13 +73,13 @@ def job_findings(model: Flexible, tallies: Sequence[JobsTally], *, at: Sequence[
             samples |= dict(_over_jobs(model, jobs[:, picked].sum(axis=1), scope))
             samples |= dict(_tails(tails[:, picked].sum(axis=1), jobs[:, picked, kernel.COUNT].sum(axis=1), scope, at))
             responses = [merged([tally.responses[row] for row in rows]) for tally in tallies if tally.responses]
-            samples |= dict(_quantiles(responses, scope, "response"))
+            samples |= dict(quantiles(responses, scope=scope, kind="response"))
             joint = merged(responses) if responses else None
             if joint is not None and joint.counts.size:
                 distributions[scope] = joint
             waits = [merged([tally.waits[row] for row in rows]) for tally in tallies if tally.waits]
             if model.discipline == "fcfs":
-                samples |= dict(_quantiles(waits, scope, "wait"))
+                samples |= dict(quantiles(waits, scope=scope, kind="wait"))
     seen = np.sum([tally.seen for tally in tallies], axis=0)
     details: dict[str, Any] = {"kernel": name, "queue_length_tail": _lengths(seen)}
     if unfinished:
@@ -100,7 +101,7 @@ def chain_findings(model: Flexible, tallies: Sequence[ChainTally], *, mean: floa
     rate = queues * load / mean
     counts = found.sum(axis=2)
     number = steps[:, chain.AREA] / steps[:, chain.STEPS]
-    busy = 1.0 - _ratio(found[:, chain.IDLE, 0], counts[:, chain.IDLE]).values
+    busy = 1.0 - ratio(found[:, chain.IDLE, 0], counts[:, chain.IDLE]).values
     weights = steps[:, chain.STEPS]
     samples: dict[Key, Sample] = {
         ("mean_response", "all"): Sample(values=number / rate, weights=weights),
@@ -120,11 +121,11 @@ def chain_findings(model: Flexible, tallies: Sequence[ChainTally], *, mean: floa
     for scope in scopes(model):
         rows = list(arrivals[scope])
         total = counts[:, rows].sum(axis=1)
-        share = _share(total - found[:, rows, 0].sum(axis=1), total)
+        share = share_of(total - found[:, rows, 0].sum(axis=1), total)
         if share is not None:
             samples["wait_probability", scope] = share
         if scope != "all":
-            wait = _ratio(mean * sums[:, rows].sum(axis=1), total)
+            wait = ratio(mean * sums[:, rows].sum(axis=1), total)
             part = rate * (p if scope == "flexible" else 1.0 - p)
             samples["mean_response", scope] = Sample(values=wait.values + mean, weights=total)
             samples["mean_wait", scope] = wait
@@ -140,56 +141,34 @@ def _time_averages(model: Flexible, windows: Array, times: Array) -> Iterator[tu
     for scope, rows in scopes(model).items():
         picked = list(rows)
         present, waiting, left = (times[:, picked, column].sum(axis=1) for column in range(3))
-        yield ("mean_number", scope), _ratio(present, window)
-        yield ("throughput", scope), _ratio(left, window)
+        yield ("mean_number", scope), ratio(present, window)
+        yield ("throughput", scope), ratio(left, window)
         if model.discipline == "fcfs":
-            yield ("mean_queue", scope), _ratio(waiting, window)
-            yield ("utilisation", scope), _ratio((present - waiting) / model.queues, window)
+            yield ("mean_queue", scope), ratio(waiting, window)
+            yield ("utilisation", scope), ratio((present - waiting) / model.queues, window)
         elif scope == "all":
             # Nobody waits where all share: what counts is how far the number present exceeds the busy servers.
             busy = windows[:, kernel.BUSY]
-            yield ("mean_queue", scope), _ratio(present - busy, window)
-            yield ("utilisation", scope), _ratio(busy / model.queues, window)
+            yield ("mean_queue", scope), ratio(present - busy, window)
+            yield ("utilisation", scope), ratio(busy / model.queues, window)
 
 
 def _over_jobs(model: Flexible, jobs: Array, scope: str) -> Iterator[tuple[Key, Sample]]:
     count = jobs[:, kernel.COUNT]
     if count.sum() == 0:
         return
-    yield ("mean_response", scope), _ratio(jobs[:, kernel.RESPONSE], count)
-    yield ("mean_wait", scope), _ratio(jobs[:, kernel.WAIT], count)
-    share = _share(jobs[:, kernel.WAITED], count)
+    yield ("mean_response", scope), ratio(jobs[:, kernel.RESPONSE], count)
+    yield ("mean_wait", scope), ratio(jobs[:, kernel.WAIT], count)
+    share = share_of(jobs[:, kernel.WAITED], count)
     if share is not None and model.discipline == "fcfs":
         yield ("wait_probability", scope), share
 
 
 def _tails(tails: Array, counts: Array, scope: str, at: Sequence[float]) -> Iterator[tuple[Key, Sample]]:
     for place, time in enumerate(at):
-        share = _share(tails[:, place], counts)
+        share = share_of(tails[:, place], counts)
         if share is not None:
             yield ("tail_response", scope, time), share
-
-
-def _quantiles(parts: Sequence[Distribution], scope: str, kind: str) -> Iterator[tuple[Key, Sample]]:
-    if not parts:
-        return
-    for level in LEVELS:
-        sample = quantile_sample(parts, level=level)
-        if sample is not None:
-            yield (quantile_measure(level, kind=kind), scope), sample
-
-
-def _ratio(events: Array, counts: Array) -> Sample:
-    """A mean over jobs (or over time), weighted by what each replication saw."""
-    values = np.divide(events, counts, out=np.zeros_like(events), where=counts > 0)
-    return Sample(values=values, weights=counts)
-
-
-def _share(events: Array, counts: Array) -> Sample | None:
-    """A probability, if both it and its complement have been seen often enough."""
-    if min(events.sum(), (counts - events).sum()) < ENOUGH:
-        return None
-    return _ratio(events, counts)
 
 
 def _lengths(seen: Array) -> list[float]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qsim.distribution import Distribution, merged, packed, quantile_sample, unpacked
+from qsim.distribution import Distribution, merged, packed, quantile_samples, unpacked
 from qsim.kernels.histogram import BUCKETS, LEAST, MOST, PRECISION, bucket_of, edges
 
 
@@ -61,7 +61,7 @@ def test_zero_is_exact_and_atoms_are_owned_up_to() -> None:
     assert found.quantile(0.5) == pytest.approx(1.3, rel=2.0**-PRECISION)
     low, high = edges(bucket_of(1.3))
     assert found.resolution(found.quantile(0.5)) == high - low
-    sample = quantile_sample([found, found], level=0.5)
+    sample = quantile_samples([found, found], levels=(0.5,))[0.5]
     assert sample.figure(confidence=0.95).se >= 0.999 * (high - low) / math.sqrt(12)
 
 
@@ -71,7 +71,7 @@ def test_parts_add_up() -> None:
     joint = merged([*parts, histogram([])])
     assert np.array_equal(joint.buckets, whole.buckets)
     assert np.array_equal(joint.counts, whole.counts)
-    assert quantile_sample([histogram([1.0] * 30)], level=0.5) is None
+    assert quantile_samples([histogram([1.0] * 30)], levels=(0.5,)) == {}
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
@@ -84,6 +84,6 @@ def test_coverage_of_quantile_intervals(level: float) -> None:
     truth, covered, procedures = stats.expon.ppf(level), 0, 300
     for _ in range(procedures):
         parts = [histogram(np.repeat(rng.exponential(size=rng.integers(40, 120)), 10)) for _ in range(16)]
-        figure = quantile_sample(parts, level=level).figure(confidence=0.95)
+        figure = quantile_samples(parts, levels=(level,))[level].figure(confidence=0.95)
         covered += abs(figure.value - truth) <= figure.half_width
     assert 0.88 <= covered / procedures <= 0.993
