@@ -12,6 +12,8 @@ from qtheory.laws._distribution import Distribution, FloatArray, describes
 from qtheory.models import laws
 from qtheory.models.errors import InvalidModel
 
+#: Further ends of pieces, in units of the last: what lies beyond the first of them is below 1e-12.
+_FURTHER = 2.0 ** (np.arange(1, 161) / 8.0)
 #: Pairs of times, in units of the law's scale, between which the slope of the log density is taken.
 _FAR = ((1e8, 1e12), (1e16, 1e24))
 
@@ -70,6 +72,8 @@ class ScipyDistribution(Distribution):
         """E[max(S - t, 0)], the integral of P(S > x) from t on, by Gauss-Legendre sums from one end of `pieces` to
         the next; for few times, or beyond the last end, as every other law."""
         ends = np.exp(self.pieces)
+        further = ends[-1] * _FURTHER
+        ends = np.append(ends, further[self._survival(further) > 0.0])
         few = t.size <= ends.size
         inside = (t <= ends[-1]) & (not few)
         out = np.empty_like(t)
