@@ -22,6 +22,8 @@ from qtheory.models.network import Network, routes_of
 
 #: The second run, from a large start, ends after 1/2^1 of the first.
 _SECOND = 1
+#: Every server ticks at its rate: with more ticks to an arrival a run would hardly end.
+_MOST_TICKS = 1e5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,8 @@ def lower(model: Network, *, options: Options) -> NetworkSimulator:
     Options: `start`, jobs by server (split evenly over its places) or by "class/server"; `verdict = False` leaves out
     the verdict of stability and its second run.
 
-    Raises `InvalidModel` for times in `at`, an unknown option, a wrong start, or a Bernoulli split that is open.
+    Raises `InvalidModel` for times in `at`, an unknown option, a wrong start, a Bernoulli split that is open, and
+    traffic so light that servers tick more than 1e5 times to an arrival.
     """
     known = {"start", "verdict"}
     for name in options.extra:
@@ -178,7 +181,7 @@ def lower(model: Network, *, options: Options) -> NetworkSimulator:
     if options.at:
         raise InvalidModel(field="at", rule="tail_response is not known for a network; its measures are means")
     where = layout(model)
-    return NetworkSimulator(
+    simulator = NetworkSimulator(
         model=model,
         where=where,
         plan=plan(model, where),
@@ -186,6 +189,11 @@ def lower(model: Network, *, options: Options) -> NetworkSimulator:
         start=_start(model, where, options.extra.get("start", {})),
         verdict=bool(options.extra.get("verdict", True)),
     )
+    arriving = sum(c.rate for c in model.classes)
+    if simulator.tick_rate > _MOST_TICKS * arriving:
+        rule = f"must bring an arrival in {_MOST_TICKS:g} services that the servers could do, to be simulated"
+        raise InvalidModel(field="classes", rule=rule, value=f"one in {simulator.tick_rate / arriving:.3g}")
+    return simulator
 
 
 def _start(model: Network, where: Layout, wanted: Mapping[str, int]) -> tuple[int, ...]:

@@ -257,3 +257,10 @@ def test_alias_tables_hold_the_rates(seed):
     chance = share.copy()
     np.add.at(chance, other, 1 - share)
     assert np.allclose(chance / len(rates), rates / rates.sum(), rtol=1e-12, atol=1e-15)
+
+
+def test_traffic_too_light_for_the_servers_is_refused():
+    """Ticks of idle servers would take for ever: said at once, with the share of ticks that are arrivals."""
+    with pytest.raises(InvalidModel, match=r"classes: must bring an arrival in 100000 .* got one in 4\.25e\+06"):
+        qsim.simulate(figure("fig1", rate=5e-7, policy=JSR), jobs=1000)
+    assert simulate(figure("fig1", rate=1e-3, policy=JSR), jobs=32, replications=2).jobs == 32

@@ -169,3 +169,13 @@ def test_unstable_policies_never_get_a_number():
     model = qtheory.models.parse({"kind": "network", "servers": servers, "classes": classes, "policy": policy})
     with pytest.raises(NotConverged, match="may not keep the network stable"):
         qtheory.solve(model, method="chain", most_states=5000)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 1e-8, 1e-12])
+def test_light_traffic(rate):
+    """Figure 1: jobs hardly meet; a class takes either way alike, of mean 1 + 4 or 1, apart from O(rate) terms."""
+    solution = qtheory.solve(figure("fig1", rate=rate, policy={"kind": "jsr"}))
+    assert solution.method == "chain"
+    response = solution["mean_response", "all"]
+    assert abs(response.value - 3.0) <= 10 * rate + response.error
+    assert response.error <= 1e-4

@@ -37,7 +37,7 @@ MOST_STATES = 1_000_000
 PRECISION = 1e-7
 _LOWEST_TOP = 8
 _SWEEPS = 5_000
-#: Changes below this are round-off and fall no more.
+#: Changes below this, relative to the weight of the states that change, are round-off and fall no more.
 _ROUNDING = 1e-14
 #: Share of the wanted error that the sweeps may leave over.
 _LEFT = 0.05
@@ -169,8 +169,9 @@ def stationary(
         x = _by_levels(x, climbing=climbing, leaving=leaving, bounds=bounds)
         x = np.maximum(factor.solve(back @ x), 0.0)
         x /= x.sum()
-        changes.append(float(np.abs(x - old).sum()))
-        unsettled = top * _still_to_come(changes)
+        # The empty state makes up for all others: counted twice, they also say when round-off is reached.
+        changes.append(2.0 * float(np.abs(x - old)[1:].sum()))
+        unsettled = top * _still_to_come(changes, round_off=_ROUNDING * float(x[1:].sum()))
         levels = np.add.reduceat(x, bounds[:-1])
         if unsettled <= _LEFT * precision * float(levels @ totals):
             residual = float(np.abs((up + down - diagonal).T @ x).sum() / rates.max())
@@ -180,12 +181,12 @@ def stationary(
     raise NotConverged(where="chain", residual=changes[-1], iterations=_SWEEPS, advice="lower the traffic, or simulate")
 
 
-def _still_to_come(changes: list[float]) -> float:
+def _still_to_come(changes: list[float], *, round_off: float) -> float:
     """What the changes to come add up to: they fall by a constant factor in the end, a geometric series."""
     if len(changes) < 8:
         return math.inf
-    if changes[-1] < _ROUNDING:
-        return 100 * _ROUNDING
+    if changes[-1] < round_off:
+        return 100 * round_off
     factor = max(later / sooner if sooner > 0 else 0.0 for sooner, later in pairwise(changes[-6:]))
     return changes[-1] * factor / (1 - factor) if factor < 1 else math.inf
 
