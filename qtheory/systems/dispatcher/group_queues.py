@@ -16,6 +16,9 @@ from qtheory.queues.multiserver_ph import map_ph_c
 from qtheory.queues.occupancy import size
 from qtheory.queues.phase_type import PhaseType
 
+#: E[W^k]^(1/k) grows with k, up to this factor.
+_ROUNDING = 1.0 - 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
@@ -24,7 +27,7 @@ class Wait:
     Attributes
     ----------
     probability : P(W > 0).
-    moments : E[W^k | W > 0] for k = 1 to 5; empty where no job waits.
+    moments : E[W^k | W > 0] for k = 1, 2, ..., at most 5; empty where no job waits.
     """
 
     probability: float
@@ -47,18 +50,27 @@ class Wait:
 
     @classmethod
     def of(cls, taylor: Sequence[float], *, where: str) -> Wait:
-        """From P(W > 0), E[W], E[W^2] / 2, ..., E[W^5] / 5!.  Raises `NotConverged` where they are no moments."""
+        """From P(W > 0), E[W], E[W^2] / 2, ..., E[W^5] / 5!.
+
+        High moments that are none, as rational times of low order make them, are left out. Raises `NotConverged`
+        where not even the first two are moments.
+        """
         probability, *rest = taylor
-        if not (-1e-9 <= probability <= 1.0 + 1e-9 and all(value >= -1e-12 for value in rest)):
+        if -1e-9 <= probability <= 1.0 + 1e-9 and min(rest) >= -1e-12 and not (probability > 0.0 and min(rest) > 0.0):
+            return cls(probability=0.0, moments=())
+        moments: list[float] = []
+        for k, value in enumerate(rest, start=1):
+            moment = math.factorial(k) * value / probability if probability > 0.0 else -1.0
+            if not (moment > 0.0 and (k == 1 or moment ** (1.0 / k) >= moments[-1] ** (1.0 / (k - 1)) * _ROUNDING)):
+                break
+            moments.append(moment)
+        if probability > 1.0 + 1e-9 or len(moments) < 2:
             raise NotConverged(
                 where=where,
                 residual=abs(min(taylor)),
                 iterations=1,
                 advice="the arrival process is no true one: use another reduction or another method",
             )
-        if not (probability > 0.0 and min(rest) > 0.0):
-            return cls(probability=0.0, moments=())
-        moments = (math.factorial(k) * value / probability for k, value in enumerate(rest, start=1))
         return cls(probability=min(probability, 1.0), moments=tuple(moments))
 
     @classmethod
@@ -67,7 +79,8 @@ class Wait:
         total = math.fsum(rate for rate, _ in parts)
         probability = math.fsum(rate * wait.probability for rate, wait in parts) / total
         waiting = [(rate * wait.probability / (total * probability), wait) for rate, wait in parts if wait.moments]
-        moments = (math.fsum(share * wait.moments[k] for share, wait in waiting) for k in range(5))
+        known = min((len(wait.moments) for _, wait in waiting), default=0)
+        moments = (math.fsum(share * wait.moments[k] for share, wait in waiting) for k in range(known))
         return cls(probability=probability, moments=tuple(moments) if waiting else ())
 
     def times(self, factor: float) -> Wait:

@@ -22,6 +22,7 @@ from qtheory.solution import Solution
 from qtheory.systems.dispatcher import phase_type_errors as errors
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait
+from qtheory.systems.dispatcher.interval_factor import interval_factor
 from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.killed_queue import KilledQueue, killed_queue
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
@@ -36,6 +37,8 @@ from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 _STATES, _STATES_OF_RENEWAL = 130, 260
 #: Least scv of intervals that a proper chain of few phases has.
 _LEAST_SCV = 0.2
+#: Phases of a fixed time in Group 0, scv of intervals below which those are not enough, and how far a step goes on.
+_ORDER, _REGULAR, _CARRIED_ON = 4, 0.9, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,16 +141,18 @@ def _group0(offered: Traffic, *, servers: int) -> _Group:
     infinite = _infinite(offered, group=0, servers=servers)
     if infinite is not None:
         return _Group(delay=infinite, apart={})
-    return _pure(offered, group=0, servers=servers, service=_occupation0(offered))
+    regular = not offered.poisson and offered.scv < _REGULAR and offered.kill_probability > 0.0
+    rough = _occupation0(offered, order=_ORDER - 1) if regular else None
+    return _pure(offered, group=0, servers=servers, service=_occupation0(offered, order=_ORDER), rough=rough)
 
 
-def _occupation0(offered: Traffic) -> PhaseType:
+def _occupation0(offered: Traffic, *, order: int) -> PhaseType:
     """min(S0, T), its atom at T kept apart where there is one."""
     q = offered.kill_probability
     if q == 0.0:
         return service_fit(offered.service0)
     rest = service_fit(offered.completed) if q < 1.0 else None
-    return atom_and_rest(limit=offered.time_limit, share=q, rest=rest, order=4)
+    return atom_and_rest(limit=offered.time_limit, share=q, rest=rest, order=order)
 
 
 def _group1(offered: Traffic, model: Dispatcher) -> _Group:
@@ -162,14 +167,16 @@ def _group1(offered: Traffic, model: Dispatcher) -> _Group:
     found = killed_queue(offered, servers=model.servers, short_fraction=model.short_fraction)
     if found is None:
         return _dispersed(offered, model)
-    return _typed(offered, found)
+    return _typed(offered, found, servers=servers)
 
 
-def _typed(offered: Traffic, found: KilledQueue) -> _Group:
+def _typed(offered: Traffic, found: KilledQueue, *, servers: int) -> _Group:
+    factor = interval_factor(offered, group=1, servers=servers)
     waits = {"killed": found.killed} | ({} if found.long is None else {"long": found.long})
+    waits = {name: wait.times(factor) for name, wait in waits.items()}
     rates = {"killed": offered.killed_rate, "long": offered.long_rate}
     mixed = Wait.mixed([(rates[name], wait) for name, wait in waits.items()])
-    relative = errors.with_kills(offered, found=found, wait=mixed)
+    relative = errors.with_kills(offered, found=found, wait=mixed, factor=factor)
     shape = errors.shape(offered.occupations[1], wait=mixed)
     # What the correlation of the two waits of a killed job does is known to a part of itself.
     shapes = {"killed": shape + 0.15 * found.correlation, "long": shape}
@@ -192,11 +199,21 @@ def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:
     )
 
 
-def _pure(offered: Traffic, *, group: int, servers: int, service: PhaseType) -> _Group:
-    """The delay of a group that sees a thinning of the arrivals only."""
+def _pure(offered: Traffic, *, group: int, servers: int, service: PhaseType, rough: PhaseType | None = None) -> _Group:
+    """The delay of a group that sees a thinning of the arrivals only.
+
+    Behind regular arrivals what the order of a fixed time changes, from `rough` to `service`, is carried on by half.
+    """
     wait, remark = _queue(offered, group=group, servers=servers, service=service)
+    change = 0.0
+    if rough is not None and wait.mean > 0.0:
+        change = _queue(offered, group=group, servers=servers, service=rough)[0].mean / wait.mean - 1.0
+        wait = wait.times(1.0 - _CARRIED_ON * min(max(change, -1.0), 1.0))
+    factor = interval_factor(offered, group=group, servers=servers)
+    wait = wait.times(factor)
     exponential = service.order == 1 and is_exponential(offered.occupations[group])
     relative = errors.pure(offered, group=group, servers=servers, wait=wait, exponential=exponential)
+    relative += errors.unmatched(offered, wait=wait, factor=factor) + abs(change)
     exact = offered.poisson and exponential
     shape = 0.0 if exact else errors.shape(offered.occupations[group], wait=wait)
     if remark:

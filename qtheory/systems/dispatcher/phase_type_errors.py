@@ -26,6 +26,8 @@ _FLOOR = 1e-7
 #: Times, in means, beyond which laws are not followed, and what half of their second moment there may do to the wait.
 _FAR, _FAR_WEIGHT = 100.0, 0.6
 _LEAST_PROBABILITY = 1e-12
+#: Moments that the law of a wait is made of where they are sound.
+_ALL_MOMENTS = 5
 
 
 def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential: bool) -> float:
@@ -36,15 +38,17 @@ def pure(traffic: Traffic, *, group: int, servers: int, wait: Wait, exponential:
     error = 0.0003 + 0.0006 * (1.0 - wait.probability) + 0.0005 * rare**2
     if not traffic.poisson:
         error = 0.0004 + 2.5 * error
-    return error + _unmatched(traffic, wait) + _far(traffic.occupations[group], wait)
+    return error + _far(traffic.occupations[group], wait)
 
 
-def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait) -> float:
+def with_kills(traffic: Traffic, *, found: KilledQueue, wait: Wait, factor: float) -> float:
     """Relative error of the mean waits of Group 1 where killed jobs join it; `wait` is that of any job."""
     rare, distance = _rarity(wait), abs(math.log(max(found.ratio, 1e-12)))
     killed = traffic.killed_load_share
     error = 0.0006 + 0.0008 * rare**2 + distance * (0.04 * killed**2 + 0.02 * (0.3 + rare + 0.3 * rare**2))
-    error += _unmatched(traffic, wait)
+    if not traffic.poisson:
+        error = 0.002 + 1.3 * error + 0.004 * rare
+    error += unmatched(traffic, wait=wait, factor=factor)
     return error + 0.7 * found.spread + 0.2 * found.correction + _far(traffic.occupations[1], wait)
 
 
@@ -56,7 +60,8 @@ def dispersed(*, ratio: float, wait: Wait) -> float:
 def shape(law: Distribution, *, wait: Wait) -> float:
     """Relative error of quantiles of the wait beside that of its mean."""
     heavy = math.isinf(law.moment(3.0)) or law.scv > 3.0
-    return 0.003 + 0.004 * (1.0 - wait.probability) + (0.03 if heavy else 0.0)
+    few = 0 < len(wait.moments) < _ALL_MOMENTS
+    return 0.003 + 0.004 * (1.0 - wait.probability) + (0.03 if heavy else 0.0) + (0.03 if few else 0.0)
 
 
 def delay(wait: Wait, *, relative: float, shape_error: float) -> Delay:
@@ -72,11 +77,12 @@ def delay(wait: Wait, *, relative: float, shape_error: float) -> Delay:
     )
 
 
-def _unmatched(traffic: Traffic, wait: Wait) -> float:
-    """What intervals whose third moment, or even second, is not that of their stand-in may do."""
-    if math.isinf(traffic.scv):
-        return 0.06 + 0.2 * (1.0 - wait.probability)
-    return 0.0 if intervals_are_matched(traffic) else 0.004 + 0.012 * (1.0 - wait.probability)
+def unmatched(traffic: Traffic, *, wait: Wait, factor: float) -> float:
+    """What intervals whose third moment, or even second, is not that of their stand-in may do (`interval_factor`)."""
+    if intervals_are_matched(traffic):
+        return 0.0
+    heavy = 0.05 if math.isinf(traffic.scv) else 0.002
+    return heavy + 0.004 * (1.0 - wait.probability) + 0.5 * abs(math.log(factor))
 
 
 def _rarity(wait: Wait) -> float:

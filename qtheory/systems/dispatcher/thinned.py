@@ -82,12 +82,23 @@ def exponential_service(
 
     Takacs (1962), Introduction to the Theory of Queues, ch. 2, theorem 3; Gross and Harris (1998), sec. 5.3.2.
     """
-    points, weights = _points(interarrival)
+    offered = keep * mean_service / interarrival.mean
+    wait, probability = by_transform(
+        transform_rest(interarrival), keep=keep, mean_service=mean_service, servers=servers
+    )
+    waits = np.asarray(erlang.erlang_c(offered_load=offered, servers=servers))
+    return RenewalFactors(wait=wait / (waits * mean_service / (servers - offered)), probability=probability / waits)
+
+
+def by_transform(
+    rest: Callable[[FloatArray], FloatArray], *, keep: float, mean_service: float, servers: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """E[W] and P(W > 0) of GI/M/c from `rest`, 1 - f(s) of the times between arrivals, as in `exponential_service`."""
 
     def kept(s: FloatArray) -> FloatArray:
-        """1 - phi(s), which keeps its digits at small s."""
-        rest = -np.expm1(-s[..., None] * points) @ weights
-        return np.asarray(rest / (keep + (1.0 - keep) * rest))
+        """1 - phi(s)."""
+        left = rest(s)
+        return np.asarray(left / (keep + (1.0 - keep) * left))
 
     free = _root(kept, servers=servers / mean_service)  # 1 - sigma
     most = int(servers.max())
@@ -99,11 +110,13 @@ def exponential_service(
     for i in range(0, servers.size, step):
         sums[i : i + step] = _sum(servers[i : i + step, None], free[i : i + step, None], j=j, gap=gap, log_c=log_c)
     d = 1.0 / (1.0 / free + sums)
-    offered = keep * mean_service / interarrival.mean
-    waits = np.asarray(erlang.erlang_c(offered_load=offered, servers=servers))
-    spare = servers - offered
-    wait = (d * mean_service / (servers * free**2)) / (waits * mean_service / spare)
-    return RenewalFactors(wait=wait, probability=(d / free) / waits)
+    return d * mean_service / (servers * free**2), d / free
+
+
+def transform_rest(law: Distribution) -> Callable[[FloatArray], FloatArray]:
+    """1 - f(s) of a law, which keeps its digits at small s."""
+    points, weights = _points(law)
+    return lambda s: np.asarray(-np.expm1(-s[..., None] * points) @ weights)
 
 
 def _points(law: Distribution) -> tuple[FloatArray, FloatArray]:
