@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qsim._draw import draw_jobs
+    from qsim._perfect import Stationary, perfect
     from qsim._replay import Replay, replay
     from qsim._simulate import Standing, simulate
     from qsim.controls import Control
@@ -17,12 +18,25 @@ _PLACES = {
     "Interrupted": "qsim.estimate",
     "Replay": "qsim._replay",
     "Standing": "qsim._simulate",
+    "Stationary": "qsim._perfect",
     "draw_jobs": "qsim._draw",
+    "perfect": "qsim._perfect",
     "replay": "qsim._replay",
     "simulate": "qsim._simulate",
 }
 
-__all__ = ["Control", "Estimate", "Interrupted", "Replay", "Standing", "draw_jobs", "replay", "simulate"]
+__all__ = [
+    "Control",
+    "Estimate",
+    "Interrupted",
+    "Replay",
+    "Standing",
+    "Stationary",
+    "draw_jobs",
+    "perfect",
+    "replay",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

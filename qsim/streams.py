@@ -22,6 +22,7 @@ NAMES = (
     "events",
     "service2",
     "shadow",
+    "perfect",
 )
 
 
