@@ -55,6 +55,8 @@ class Delay:
 
 _ZERO = distribution(Deterministic(value=0.0))
 _LEAST_ERLANG_SCV = 1.0 / 12.0
+#: Of a sum of waits: moments may leave it no variance, up to rounding.
+_LEAST_SCV = 0.01
 
 
 def fitted(*, mean: float, scv: float) -> Distribution:
@@ -124,7 +126,7 @@ def _sum(first: Delay, second: Delay, moment: Callable[[Sequence[float], Sequenc
     one, two = ((1.0, *(delay.moments or _two_moments(delay))) for delay in (first, second))
     sums = [moment(one, two, k) for k in range(1, min(len(one), len(two)))]
     law = law_of(sums) if len(sums) > 2 else None
-    return law or fitted(mean=sums[0], scv=max(sums[1] / sums[0] ** 2 - 1.0, 0.0))
+    return law or fitted(mean=sums[0], scv=max(sums[1] / sums[0] ** 2 - 1.0, _LEAST_SCV))
 
 
 def _two_moments(delay: Delay) -> tuple[float, float]:
