@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from qtheory.laws import _quadrature, _roots
 from qtheory.models.base import Spec
-from qtheory.models.errors import InvalidModel
+from qtheory.models.errors import InvalidModel, NotConverged
 
 FloatArray = NDArray[Any]
 Atoms = tuple[FloatArray, FloatArray]
@@ -27,6 +27,8 @@ LEVELS = np.array([1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9])
 
 
 _FINE_LEVELS = np.array([1e-9, 1e-3, 0.03, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12])
+#: Share of a density that a sum over it may miss before it is made up for.
+_MISSED = 1e-2
 
 
 class Distribution(ABC):
@@ -217,8 +219,11 @@ class Distribution(ABC):
     def pieces(self) -> FloatArray:
         """Ends, as logarithms, of pieces on which Gauss-Legendre sums over the density are good to about 1e-9."""
         low, high = self.support
-        cuts = np.unique([*np.asarray(self.quantile(_FINE_LEVELS)), *self.kinks])
-        cuts = cuts[(cuts > 0.0) & (cuts > low) & (cuts <= high)]
+        # Levels of what is above 0: an atom there would leave the low ones without a time.
+        at_zero = float(self.cdf(0.0))
+        levels = at_zero + (1.0 - at_zero) * _FINE_LEVELS
+        cuts = np.unique([*np.asarray(self.quantile(levels)), *self.kinks])
+        cuts = cuts[(cuts > 0.0) & (cuts > low) & (cuts <= high) & np.isfinite(cuts)]
         ends = np.log(np.unique(np.append(low, cuts) if low > 0.0 else cuts))
         # No piece wider than a factor of e^2: what is integrated has scales of its own.
         finer = [np.linspace(a, b, math.ceil((b - a) / 2.0) + 1)[:-1] for a, b in pairwise(ends)]
@@ -230,7 +235,19 @@ class Distribution(ABC):
         ends = np.append((self.pieces[:-1, None] + np.diff(self.pieces)[:, None] * steps).ravel(), self.pieces[-1])
         points, widths = _quadrature.gauss(left=ends[:-1], right=ends[1:])
         weights = widths * points * np.asarray(self.density(points))
-        return points.ravel(), (weights * (self.density_share / weights.sum())).ravel()
+        # What lies below the first end (1e-9, or more where times underflow) is next to the first point.
+        weights[0, 0] += float(self.cdf(math.exp(ends[0])) - self.cdf(0.0)) - self._atoms_upto(math.exp(ends[0]))
+        share = float(weights.sum())
+        if not abs(share - self.density_share) <= _MISSED * self.density_share:
+            missed = abs(share / self.density_share - 1.0)
+            advice = "use a law with closed forms, or a phase-type or empirical approximation of it"
+            raise NotConverged(where=f"sum over {self.name}", residual=missed, iterations=ends.size, advice=advice)
+        return points.ravel(), (weights * (self.density_share / share)).ravel()
+
+    def _atoms_upto(self, end: float) -> float:
+        """Mass of the atoms in (0, end]."""
+        points, masses = self.atoms
+        return math.fsum(masses[(points > 0.0) & (points <= end)])
 
     def tabulated(self) -> Distribution:
         """The same law in a form that answers for whole arrays at once, exact or to about 1e-6."""

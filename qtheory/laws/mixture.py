@@ -51,6 +51,12 @@ class MixtureDistribution(Distribution):
     def kinks(self) -> FloatArray:
         return np.unique(np.concatenate([part.kinks for _, part in self._pairs]))
 
+    @cached_property
+    def pieces(self) -> FloatArray:
+        """Those of every part: its scales are between the quantiles of its own, not of the whole."""
+        parts = [part.pieces for _, part in self._pairs if part.density_share > 0.0]
+        return np.unique(np.concatenate(parts)) if parts else super().pieces
+
     def tabulated(self) -> Distribution:
         weights, parts = zip(*self._pairs, strict=True)
         return MixtureDistribution(weights=weights, components=[part.tabulated() for part in parts])

@@ -636,3 +636,27 @@ def test_a_scipy_law_gives_what_its_closed_form_gives() -> None:
     ours, theirs = (qtheory.solve(E.replace(service0=law), method="mgc") for law in laws)
     for key, value in theirs.measures.items():
         assert ours[key].value == pytest.approx(value.value, rel=1e-6, abs=1e-9), key
+
+
+@pytest.mark.parametrize("method", ["mgc", "phase-type"])
+@pytest.mark.parametrize("keep", [1.0, 0.65])
+def test_simultaneous_arrivals_are_the_limit_of_close_ones(method: str, keep: float) -> None:
+    """Half of the gaps are 0: geometric batches, which wait like arrivals a moment apart."""
+
+    def wait(gap: float) -> float:
+        law = Mixture(weights=(0.5, 0.5), laws=(Deterministic(value=gap), Exponential(mean=1.0)))
+        model = E.replace(interarrival=law, short_fraction=keep, servers=(4, 4))
+        return qtheory.solve(model, method=method)["mean_wait", "group0"].value
+
+    assert wait(0.0) == pytest.approx(wait(1e-9), rel=1e-4)
+
+
+def test_batches_of_poisson_arrivals_in_one_server() -> None:
+    """M^X/M/1 with geometric batches of mean 2, load 1/2: E[W] = (rho + (E[X^2]/E[X] - 1) / 2) / (mu (1 - rho)) = 3.
+
+    E[X^2] = 6; Gross and Harris (1998), sec. 3.1.
+    """
+    law = Mixture(weights=(0.5, 0.5), laws=(Deterministic(value=0.0), Exponential(mean=4.0)))
+    model = one_group(Exponential(mean=1.0), servers=1, rate=0.5, interarrival=law)
+    answer = qtheory.solve(model, method="mgc")["mean_wait", "group0"]
+    assert answer.value == pytest.approx(3.0, rel=1e-5)

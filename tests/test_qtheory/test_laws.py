@@ -566,3 +566,35 @@ def test_levels_of_a_quantile_may_come_in_any_order():
     together = law.quantile(levels)
     assert together.tolist() == pytest.approx([law.quantile(float(p)) for p in levels], rel=1e-13)
     assert all(a < b for a, b in pairwise(np.sort(together)))
+
+
+AT_ZERO = Mixture(weights=(0.5, 0.5), laws=(Deterministic(value=0.0), Exponential(mean=1.0)))
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        AT_ZERO,
+        PhaseType(alpha=(0.5,), generator=((-1.0,),)),
+        Mixture(weights=(0.999, 0.001), laws=(Deterministic(value=0.0), Exponential(mean=1.0))),
+        Mixture(
+            weights=(0.3, 0.3, 0.4),
+            laws=(Deterministic(value=0.0), Deterministic(value=2.0), Gamma(shape=2.0, scale=1.0)),
+        ),
+        Mixture(weights=(0.5, 0.5), laws=(LogNormal(mean=0.4, scv=1e-4), LogNormal(mean=2.0, scv=1e-4))),
+        Product(factors=(AT_ZERO, Uniform(low=0.5, high=1.5))),
+        Gamma(shape=0.01, scale=100.0),
+        Erlang(shape=3000, mean=1.0),
+        Hyperexponential(probabilities=(0.999, 0.001), means=(1.0, 1000.0)),
+    ],
+)
+def test_sums_over_a_density_miss_nothing(law) -> None:
+    """What stands for the law, atoms and nodes, has its mass, mean and transform (atoms at 0 and narrow parts too)."""
+    known = distribution(law)
+    table = known.tabulated()
+    nodes, weights = table.nodes()
+    points, masses = np.append(table.atoms[0], nodes), np.append(table.atoms[1], weights)
+    assert masses.sum() == pytest.approx(1.0, rel=1e-9)
+    assert masses @ points == pytest.approx(known.mean, rel=1e-3)
+    for rate in (0.1, 1.0, 10.0):
+        assert masses @ np.exp(-rate * points) == pytest.approx(known.laplace(rate), rel=1e-3)
