@@ -186,7 +186,7 @@ def test_means_cut_at_a_limit(name) -> None:
 
 @pytest.mark.parametrize("name", [name for name, law in LAWS.items() if size_biased(law, field="") is not None])
 def test_services_in_progress(name) -> None:
-    """Weighted by length, E[S'] = E[S^2] / E[S] and P(S' <= x) = E[S; S <= x] / E[S]: off by 6 %, they would be seen."""
+    """Weighted by length, E[S'] = E[S^2] / E[S] and P(S' <= x) = E[S; S <= x] / E[S]; 6 % would be seen."""
     law = LAWS[name]
     biased = size_biased(law, field="")
     drawn = sample(biased, size=60_000, state=stream(seed=1, replication=0, name="service"))
