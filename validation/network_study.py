@@ -6,7 +6,7 @@ the price of looking at the wrong part of the state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +86,15 @@ def throughput_study(
     if not factors:
         raise InvalidModel(field="factors", rule="must name at least one load")
     axis = sweep.Axis(path="load", values=tuple(sorted(factors)))
-    rows = sweep.rows(model, [axis], simulate=True, jobs=jobs, seed=seed, progress=progress)
-    return Study(model=model, rows=tuple(_row(row) for row in rows))
+    return of_sweep(model, sweep.rows(model, [axis], simulate=True, jobs=jobs, seed=seed, progress=progress))
 
 
-def _row(row: dict[str, Any]) -> StudyRow:
+def of_sweep(model: Network, rows: Sequence[Mapping[str, Any]]) -> Study:
+    """The study that the rows of a simulated sweep over `load` make up."""
+    return Study(model=model, rows=tuple(_row(row) for row in sorted(rows, key=lambda row: row["point"]["load"])))
+
+
+def _row(row: Mapping[str, Any]) -> StudyRow:
     found = _total(row["simulated"])
     known = _total(row["measures"])
     return StudyRow(
@@ -105,6 +109,6 @@ def _row(row: dict[str, Any]) -> StudyRow:
     )
 
 
-def _total(measures: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _total(measures: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """The row of mean_number/all, if there is one."""
     return next((row for row in measures if (row["measure"], row["scope"]) == ("mean_number", "all")), None)

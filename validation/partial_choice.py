@@ -29,9 +29,9 @@ Queues = int | Literal["infinite"]
 Verdict = Literal["holds", "fails", "not refuted", "undecided"]
 
 LOADS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
-QUEUES: tuple[Queues, ...] = ("infinite", 2)
 SIMULATED_LOADS = (0.7, 0.9)
 SMALL = 0.1
+_FEW_CHOICES = 8
 _FALSE_ALARM = 1e-6
 _POWER = 0.9
 #: Jobs of each simulated point.
@@ -156,11 +156,11 @@ class PartialChoice:
 def study(
     *,
     loads: Sequence[float] = LOADS,
-    queues: Sequence[Queues] = QUEUES,
+    queues: Sequence[Queues] | None = None,
     choices: int = 2,
     points: int = 41,
     simulated_loads: Sequence[float] = SIMULATED_LOADS,
-    simulated_queues: Sequence[int] = (2, 10),
+    simulated_queues: Sequence[int] | None = None,
     simulated_points: int = 5,
     jobs: int = JOBS,
     replications: int = 32,
@@ -171,10 +171,16 @@ def study(
 
     Simulated fractions share their random numbers (jobs, classes, queues looked at), so that differences between them
     are far more precise than the waits themselves. Takes about a minute with the default arguments on two processors.
+
+    By default infinitely many queues are taken, and two where two choices make them exact at once; simulated are
+    `choices` and 10 queues.
     """
+    systems: Sequence[Queues] = queues or (("infinite", 2) if choices == 2 else ("infinite",))
+    if simulated_queues is None:
+        simulated_queues = sorted({choices, max(10, choices)})
     fractions = np.linspace(0.0, 1.0, points)
     curves = [
-        _analytic(queues=count, load=load, choices=choices, fractions=fractions) for count in queues for load in loads
+        _analytic(queues=count, load=load, choices=choices, fractions=fractions) for count in systems for load in loads
     ]
     grid = np.linspace(0.0, 1.0, simulated_points)
     for count in simulated_queues:
@@ -251,8 +257,10 @@ def _simulated(
     comparisons: int,
 ) -> Curve:
     runs = []
+    assert isinstance(model.choices, int)
+    # Job by job random numbers go with the jobs, whatever the fraction; that kernel looks at a few queues only.
+    kernel = "jobs" if model.choices <= _FEW_CHOICES else "events"
     for p in fractions:
-        # The job-by-job kernel: its random numbers go with the jobs, whatever the fraction.
         estimate = qsim.simulate(
             model.replace(flexible_fraction=float(p)),
             jobs=jobs,
@@ -260,13 +268,12 @@ def _simulated(
             seed=seed,
             threads=threads,
             means_only=True,
-            kernel="jobs",
+            kernel=kernel,
         )
         runs.append(estimate.samples["mean_wait", "all"].values)
     waits = np.stack(runs, axis=1)
     mean, se = waits.mean(axis=0), waits.std(axis=0, ddof=1) / math.sqrt(replications)
     critical = critical_value(false_alarm=_FALSE_ALARM / comparisons, degrees=replications - 1)
-    assert isinstance(model.choices, int)
     return Curve(
         queues=model.queues,
         load=model.load,

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from qtheory.measures import model_data
-from qtheory.models import Dedicated, Donor, Exponential
+from qtheory.models import Dedicated, Donor, Exponential, Network, parse
 from qtheory.models.policies import DonorPolicy
 from qtheory.systems.donor.stability import policy_name
-from validation import donor_figures, figures, partial_choice, rungs
+from qtheory.systems.network.expansion import expand
+from validation import donor_figures, figures, network_figures, network_study, partial_choice, rungs
 from validation._compare import Comparison
 from validation._search import Search
 from validation.commands.tables import measure_name, number
@@ -18,6 +19,8 @@ from validation.partial_choice import PartialChoice
 from validation.report import Plot, Section, Table, toml
 from validation.traces import Trace
 
+#: Networks of more places than this make no picture that anybody could read.
+_MOST_PLACES = 40
 _SAID = {
     "agree": "Theory and simulation agree.",
     "disagree": "Theory and simulation disagree.",
@@ -41,6 +44,8 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
         f"{estimate.seconds:.3g} s, {100 * estimate.confidence:g} % intervals."
     )
     section.lines += [f"{name}: {value}." for name, value in solution.details.items()]
+    if isinstance(comparison.model, Network):
+        section.plots = network_plots(comparison.model)
     if "stability" in estimate.details:
         section.lines.append(f"The run by itself: {estimate.details['stability']}.")
     if comparison.measures:
@@ -49,7 +54,7 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
             (figures.distribution(estimate, solution), "Response times by class."),
             (figures.utilisation(comparison.measures), "Utilisation by both roads."),
         ]
-        section.plots = [Plot(svg=figures.svg(f), caption=caption) for f, caption in plots if f is not None]
+        section.plots += [Plot(svg=figures.svg(f), caption=caption) for f, caption in plots if f is not None]
         if isinstance(comparison.model, Donor):
             section.plots += donor_plots(comparison.model, policies=(comparison.model.policy, Dedicated()))
         rows = comparison.to_dict()["measures"]
@@ -104,7 +109,7 @@ def of_search(search: Search, *, trace: Trace | None = None) -> Section:
     if trace is None:
         section.lines.append(
             f"With {100 * guarantee['confidence']:g} % confidence none of the {guarantee['designs']} simulated designs "
-            f"is better than n0 = {n0} by more than {100 * guarantee['indifference']:.3g} %"
+            f"is better than n0 = {n0} by more than {100 * guarantee['indifference']:.3g}\N{NO-BREAK SPACE}%"
             + ("." if guarantee["reached"] else " (the budget ended before the zone that was asked for).")
         )
     else:
@@ -172,6 +177,14 @@ def donor_plots(model: Donor, *, policies: tuple[DonorPolicy, ...]) -> list[Plot
     return plots
 
 
+def network_plots(model: Network) -> list[Plot]:
+    """The routes of all classes in parallel, with the places that share a server joined."""
+    if expand(model).size > _MOST_PLACES:
+        return []
+    caption = "Route expansion: solid arrows are moves of jobs, dashed ones join the places that share a server."
+    return [Plot(svg=figures.svg(network_figures.expanded_graph(model)), caption=caption)]
+
+
 def of_partial_choice(study: PartialChoice) -> Section:
     """What the study of partial choice found."""
     section = Section(title=f"Partial choice among {study.choices}", lines=list(study.sentences()))
@@ -197,8 +210,14 @@ def of_partial_choice(study: PartialChoice) -> Section:
 def of_sweep(data: Mapping[str, Any]) -> Section:
     """The answer along one or several numbers."""
     section = Section(title="Sweep", model=toml(data["model"]))
-    rows = data["rows"]
-    if len(data["axes"]) == 1:
+    rows, model = data["rows"], parse(data["model"])
+    if isinstance(model, Network) and data["axes"] == ["load"] and all("simulated" in row for row in rows):
+        study = network_study.of_sweep(model, rows)
+        plot = network_figures.throughput({model.policy.kind(): study})
+        section.plots.append(Plot(svg=figures.svg(plot), caption="Where the policy stops being stable."))
+        last, first = (number(end) for end in study.bracket)
+        section.lines.append(f"theta* {study.theta_star:.4g}; last load found stable {last}, first not {first}.")
+    elif len(data["axes"]) == 1:
         plot = figures.sweep_curve(rows, axis=data["axes"][0])
         section.plots.append(Plot(svg=figures.svg(plot), caption=f"Along {data['axes'][0]}."))
     table = []

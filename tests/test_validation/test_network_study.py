@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import networkx
 import pytest
 from network_cases import FIGURES, PRIORITY, figure
 
 import qtheory
-from qtheory.models import InvalidModel, Network, NotConverged, load
+from qtheory.models import InvalidModel, Network, NotConverged, load, parse, save
 from validation import cli, library
 from validation.figures import svg
 from validation.network_figures import expanded_graph, throughput, to_networkx
@@ -132,3 +133,23 @@ class TestCommand:
 def test_a_chain_too_large_says_what_to_do():
     with pytest.raises(NotConverged, match="raise most_states, or simulate"):
         qtheory.solve(figure("fig1", rate=1.0, policy=JSR), method="chain", most_states=10_000)
+
+
+class TestReport:
+    def test_a_comparison_shows_the_route_expansion(self, tmp_path, capsys):
+        case = tmp_path / "tandem.toml"
+        fields = {"servers": {"a": 1.0, "b": 1.0}, "classes": [{"rate": 0.3, "routes": [["a", "b"]]}], "policy": JSR}
+        save(parse({"kind": "network"} | fields), case)
+        status, answer = command(capsys, "validate", case, "--jobs", "32000", "--out", tmp_path)
+        assert status == 0
+        assert "Route expansion" in Path(answer["report"]).read_text("utf-8")
+
+    def test_a_sweep_over_the_load_shows_where_stability_ends(self, tmp_path, capsys):
+        case = library.case_path("network-fig1-jsq")
+        vary = ("--vary", "load=0.3,1", "--simulate", "--jobs", "320000")
+        status, answer = command(capsys, "sweep", case, *vary, "--out", tmp_path)
+        assert status == 0
+        assert [row["stability"] for row in answer["rows"]] == ["stable", "unstable"]
+        text = (tmp_path / "report.md").read_text("utf-8")
+        assert "theta* 1.125; last load found stable 0.3, first not 1." in text
+        assert "Where the policy stops being stable" in Path(answer["report"]).read_text("utf-8")

@@ -96,3 +96,14 @@ def test_cases_are_models():
     for name in names:
         assert isinstance(load(library.case_path(name)), Flexible)
         assert len(library.about(name)) > 20
+
+
+@pytest.mark.parametrize("choices", [3, 12])
+def test_any_number_of_choices(choices):
+    """No system of the study has fewer queues than are looked at, whatever the choices."""
+    found = study(
+        choices=choices, loads=(0.7,), points=5, simulated_loads=(0.7,), simulated_points=3, jobs=3200, replications=8
+    )
+    assert {curve.queues for curve in found.simulated} == {choices, max(10, choices)}
+    assert all(curve.queues == "infinite" or curve.queues >= choices for curve in found.curves)
+    assert json.dumps(found.to_dict(), allow_nan=False)
