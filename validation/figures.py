@@ -11,7 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from qsim.estimate import Estimate
 from qtheory.measures import Key
@@ -128,10 +128,23 @@ def agreement(pairs: Mapping[Key, Pair]) -> Figure:
         axes.set_yticks(range(len(rows)), ["/".join(str(part) for part in key) for key, _ in rows])
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
+        widths = [pair.error / abs(pair.simulated) * 100 for _, pair in rows]
         reach = [abs(p.difference) / abs(p.simulated) * 100 + p.half_width / abs(p.simulated) * 100 for _, p in rows]
-        axes.set_xscale("symlog", linthresh=max(0.1, float(np.median(reach)) if reach else 0.1))
+        threshold = max(0.1, float(np.median(reach)) if reach else 0.1)
+        axes.set_xscale("symlog", linthresh=threshold)
+        axes.xaxis.set_major_locator(
+            FixedLocator(_percents(threshold, reach=max([*reach, *widths], default=threshold)))
+        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axes.set_xlabel("analytic - simulated, % of simulated (bar: stated error; whisker: interval)")
     return figure
+
+
+def _percents(threshold: float, *, reach: float) -> list[float]:
+    """Ticks of an axis that is linear up to the threshold: 0 and, both ways, powers of ten that leave room for it."""
+    first, last = math.ceil(math.log10(threshold)), math.floor(math.log10(max(reach, threshold)))
+    tens = [10.0**power for power in range(first, max(last, first) + 1)]
+    return [*(-ten for ten in reversed(tens)), 0.0, *tens]
 
 
 def distribution(estimate: Estimate, solution: Solution | None) -> Figure | None:
@@ -140,11 +153,13 @@ def distribution(estimate: Estimate, solution: Solution | None) -> Figure | None
     if not scopes:
         return None
     figure, axes = _figure()
+    begins = []
     with matplotlib.rc_context(_STYLE):
         for scope in scopes:
             x, tail = estimate.distributions[scope].survival()
             keep = (tail > 1e-5) & (x > 0)
             axes.plot(x[keep], tail[keep], color=CLASS_COLOURS[scope], label=scope, linewidth=1.4)
+            begins.append(float(x[keep][np.argmax(tail[keep] < 0.99)]) if np.any(keep) else math.inf)
             if solution is None:
                 continue
             for level in (0.5, 0.9, 0.95, 0.99):
@@ -156,6 +171,9 @@ def distribution(estimate: Estimate, solution: Solution | None) -> Figure | None
         axes.plot([], [], "o", color="#222222", fillstyle="none", label="analytic quantile")
         axes.set_yscale("log")
         axes.set_xscale("log")
+        if math.isfinite(min(begins)):
+            # Hardly a job is faster than that: the curve would be a long straight line.
+            axes.set_xlim(left=min(begins) / 2)
         axes.set_xlabel("response time x")
         axes.set_ylabel("P(response > x)")
         axes.legend(frameon=False, fontsize=9)

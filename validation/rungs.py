@@ -23,7 +23,7 @@ def beside_simulation(comparison: Comparison) -> tuple[tuple[str, ...], list[tup
     for name, rung in comparison.rungs.items():
         values = [rung.measures[key].value if key in rung.measures else None for key in keys]
         cells = [_apart(value, simulated[key].value) for key, value in zip(keys, values, strict=True)]
-        rows.append((name, f"{1000 * rung.seconds:.3g} ms", *cells))
+        rows.append((name, _duration(rung.seconds), *cells))
     for name, why in comparison.refused.items():
         rows.append((f"{name}: {why}", "-", *["-"] * len(keys)))
     figures = [(simulated[key].value, simulated[key].half_width) for key in keys]
@@ -46,3 +46,7 @@ def _apart(value: float | None, simulated: float) -> str:
 
 def _percent(part: float, whole: float) -> str:
     return f"{100.0 * part / abs(whole):.2g} %" if whole else "-"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

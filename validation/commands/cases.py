@@ -28,5 +28,5 @@ def cases(
         return 0
     from validation.commands.tables import show
 
-    show("bundled cases", ("name", "about"), [(row["name"], row["about"]) for row in rows])
+    show("bundled cases", ("name", ""), [(row["name"], row["about"]) for row in rows])
     return 0

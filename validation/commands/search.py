@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -11,6 +11,9 @@ from validation.commands import search_donor, search_flexible, shared, tracing
 from validation.commands.shared import AsJson, Controls, Method, ModelFile, Out, Scheduler, Seed
 from validation.commands.tracing import GroupLimit, OptionalTrace, WidthOption
 
+#: Options of a search on a log, and those of a search by model.
+_OF_THE_TRACE = ("group-limit", "width")
+_OF_THE_MODEL = ("method", "indifference", "confidence")
 #: The kinds of systems that an option is for; the options that are not listed are for all of them.
 _FOR = {
     "total": ("dispatcher",),
@@ -196,12 +199,21 @@ def search(
 
 def _check_meant(context: typer.Context, *, kind: str) -> None:
     """Refuse options that the search of this kind of system would not look at."""
+
+    def given(name: str) -> bool:
+        source = context.get_parameter_source(name.replace("-", "_"))
+        return source is not None and source.name != "DEFAULT"
+
+    def refuse(name: str, rule: str) -> NoReturn:
+        raise InvalidModel(field=f"--{name}", rule=rule, value=str(context.params[name.replace("-", "_")]))
+
     for name, kinds in _FOR.items():
-        parameter = name.replace("-", "_")
-        source = context.get_parameter_source(parameter)
-        if kind not in kinds and source is not None and source.name != "DEFAULT":
-            rule = f"goes with {' or '.join(kinds)} only, the model is of kind {kind}"
-            raise InvalidModel(field=f"--{name}", rule=rule, value=str(context.params[parameter]))
+        if kind not in kinds and given(name):
+            refuse(name, f"goes with {' or '.join(kinds)} only, the model is of kind {kind}")
+    with_trace = given("trace")
+    for name in _OF_THE_MODEL if with_trace else _OF_THE_TRACE:
+        if given(name):
+            refuse(name, "goes without --trace: the log has one answer" if with_trace else "goes with --trace only")
 
 
 def show_search(found: object, *, title: str) -> None:
@@ -245,6 +257,8 @@ def parse_weights(text: str) -> dict[str, float]:
     weights: dict[str, float] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, sign, number = part.partition("=")
+        if name.strip() in weights:
+            raise InvalidModel(field="--objective", rule="must name each scope once", value=text)
         try:
             if not sign:
                 raise ValueError
