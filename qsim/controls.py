@@ -23,7 +23,7 @@ REPLICATIONS_A_CONTROL = 6
 SUSPECT = 1e-6
 #: An estimate that its controls determine up to this relative error would merely repeat their known means.
 _KNOWN = 1e-9
-#: A control of which less than this share of its standard deviation is new to those before it is left out.
+#: Less than this share of itself is none: of a control what is new to those before it, of a replication what is free.
 _NEW = 1e-6
 
 
@@ -56,15 +56,7 @@ def controlled_figures(
     standard error and, where z is beyond what chance does once in 10^6 runs, a note that it was not used; and
     ``adjusted``, one row a measure with the names used and the factor, the squared ratio of the standard errors
     without and with them, which counts what the controls cost in degrees of freedom.
-
-    Raises
-    ------
-    InvalidModel : a control that the simulator does not sample.
     """
-    for control in controls:
-        if control.name not in findings.controls:
-            known = ", ".join(findings.controls) or "none for this kind of system"
-            raise InvalidModel(field="controls", rule=f"known are {known}", value=control.name)
     usable, known_rows = deviations(findings.controls, controls)
     regressions: dict[tuple[str, ...], Regression | None] = {}
     figures: dict[Any, Figure] = {}
@@ -139,14 +131,19 @@ def adjust(sample: Sample, controls: Regression | None, *, confidence: float) ->
     """One measure adjusted by controls.
 
     With u_k the weighted residual of replication k in the ratio estimate R (its value less R where replications weigh
-    the same) and C_k its controls, R* = R + a where a is the intercept of the least-squares regression of u on C.
-    Its standard error is that of the intercept, with (replications - controls - 1) degrees of freedom: exact where
-    (u, C) is jointly normal, as averages over many jobs nearly are (Lavenberg and Welch, Management Sci. 27, 1981,
-    322-335).  In the mean its variance is that of the residuals times (n - 2) / (n - q - 2), n replications and q
-    controls (ibid.; Nelson, Oper. Res. 38, 1990, 974-992).
+    the same) and C_k its controls, R + a is the estimate of Lavenberg and Welch (Management Sci. 27, 1981, 322-335),
+    where a is the intercept of the least-squares regression of u on C.  In the mean its variance is that of the
+    residuals times (n - 2) / (n - q - 2), n replications and q controls.
 
-    None when there is nothing to adjust with (no controls, a replication without weight, a value that is not finite)
-    and when the controls say all, as for a measure that is itself a control.
+    Replications where waits pile up are skewed, move with their controls more than in proportion and scatter more
+    about them: the intercept is then biased and its usual error too small.  Both are jackknifed, as Nelson advises
+    (Oper. Res. 38, 1990, 974-992): with r_k the weight of u_k in a, e_k the residual and h_k the leverage of
+    replication k, the pseudo-values are a + (n - 1) r_k e_k / (1 - h_k); the adjustment is their mean, its standard
+    error that of the mean, and the interval Student's with n - q - 1 degrees of freedom.
+
+    None when there is nothing to adjust with (no controls, a replication without weight, a value that is not finite),
+    when one replication alone decides on a coefficient, and when the controls say all, as for a measure that is itself
+    a control.
 
     Nearly all of the deviation from 10 is what the control says.
 
@@ -163,14 +160,18 @@ def adjust(sample: Sample, controls: Regression | None, *, confidence: float) ->
     centre = float(np.average(sample.values, weights=weights))
     residuals = weights * (sample.values - centre) / weights.mean()
     left = residuals - controls.orthogonal @ (residuals @ controls.orthogonal)
-    degrees = count - len(controls.names) - 1
-    variance = float(left @ left) / degrees * float(controls.intercept @ controls.intercept)
+    free = 1.0 - np.sum(controls.orthogonal**2, axis=1)
+    if not free.min() > _NEW:
+        return None
+    pseudo = float(controls.intercept @ residuals) + (count - 1) * controls.intercept * left / free
+    variance = float(pseudo.var(ddof=1)) / count
     if not math.sqrt(variance) > _KNOWN * abs(centre):
         return None
     se = math.sqrt(variance + sample.resolution**2 / 12)
+    degrees = count - len(controls.names) - 1
     return sample.placed(
         mean=centre,
-        shift=float(controls.intercept @ residuals),
+        shift=float(pseudo.mean()),
         se=se,
         reach=student(confidence=confidence, degrees=degrees) * se,
     )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from qsim.estimate import Sample
 from qtheory.measures import Key
+from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
 
 
@@ -62,6 +63,16 @@ class Simulator(Protocol):
 
 
 def lower(model: Model, *, options: Options) -> Simulator:
-    """The simulator of this model."""
+    """The simulator of this model.
+
+    Raises
+    ------
+    InvalidModel : the model or an option is wrong, or a control is none that the kind of system has.
+    """
     module = import_module(f"qsim.lowering.{model.kind()}")
+    known: Sequence[str] = getattr(module, "CONTROLS", ())
+    for name in options.controls:
+        if name not in known:
+            rule = f"known are {', '.join(known) or 'none for this kind of system'}"
+            raise InvalidModel(field="controls", rule=rule, value=name)
     return cast(Simulator, module.lower(model, options=options))

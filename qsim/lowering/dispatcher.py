@@ -16,12 +16,14 @@ from qsim.kernels.pooled import POOLED
 from qsim.kernels.random import Array, State
 from qsim.kernels.servers import idle_servers
 from qsim.lower import Findings, Options
-from qsim.lowering.dispatcher_controls import POOLED_WAITS
+from qsim.lowering.dispatcher_controls import CONTROLS, POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
+
+__all__ = ["CONTROLS", "DispatcherSimulator", "lower"]
 
 _VISIT_COLUMNS = 6
 _TALLY_COLUMNS = 8
@@ -147,5 +149,5 @@ def lower(model: Dispatcher, *, options: Options) -> DispatcherSimulator:
         size1=program(model.service1, field="service1"),
         at=options.at,
         means_only=options.means_only,
-        pooled=not POOLED_WAITS.isdisjoint(options.controls),
+        pooled=any(name in options.controls for name in POOLED_WAITS),
     )

@@ -15,8 +15,19 @@ from qsim.kernels.dispatcher import COUNT, KILLED, LONG, RESPONSE, SHORT, WAIT
 from qsim.kernels.random import Array
 from qtheory.measures import Key
 
-#: Controls that cost the kernel a pass of their own.
-POOLED_WAITS = frozenset({"pooled_wait0", "pooled_wait1"})
+#: Controls that cost the kernel a pass of their own, and all of them.
+POOLED_WAITS = ("pooled_wait0", "pooled_wait1")
+CONTROLS = (
+    "interarrival",
+    "work0",
+    "work1",
+    "offered_load0",
+    "offered_load1",
+    "completed_service",
+    "killed_service",
+    "service1",
+    *POOLED_WAITS,
+)
 
 #: What goes with responses of a scope, the most useful first: services, offered loads, pooled waits.
 _RESPONSE = {
