@@ -25,6 +25,11 @@ Verdict = Literal["agree", "disagree", "inconclusive"]
 FALSE_ALARM = 1e-6
 #: Replications of a comparison; fewer than 32 make the test blunt.
 REPLICATIONS = 64
+#: As good as endless: a warm-up that the length of a replication does not cut short.
+_ENDLESS = 1 << 60
+#: Share of the wanted warm-up below which replications still remember that they began empty: two relaxation times of
+#: five, after which the bias of a mean is below the scatter of 64 replications.
+_SETTLED = 0.4
 #: Added to the seed for the pilot that sets the length of a comparison.
 PILOT_SEED = 2**61
 
@@ -61,6 +66,8 @@ class Comparison:
     """What `compare` returns: pairs by (measure, scope), the verdict of the whole, and the answers behind them.
 
     `status` is "ok", or "unstable" or "not-converged" with `failure` saying why; then there are no pairs.
+    Where replications were too short to forget that they began empty, `needed` says how many jobs their warm-up takes,
+    and nothing is judged.
     `rungs` holds the solution of every analytic method that answered, by name; slow ones only where asked for.
     """
 
@@ -73,7 +80,18 @@ class Comparison:
     refused: Mapping[str, str] = field(default_factory=dict)
     status: str = "ok"
     failure: Unstable | NotConverged | None = None
+    needed: int | None = None
     seconds: float = 0.0
+
+    @property
+    def remark(self) -> str:
+        """Why a run that was made judges nothing; empty where it judges."""
+        if self.needed is None or self.estimate is None:
+            return ""
+        return (
+            f"replications of {-(-self.estimate.jobs // self.estimate.replications):,} jobs have not forgotten their "
+            f"start: a warm-up takes {self.needed:,} jobs here, ask for as many --jobs times the replications"
+        )
 
     def __getitem__(self, key: Key) -> Pair:
         return self.measures[key]
@@ -88,6 +106,8 @@ class Comparison:
             "methods": self._methods(),
             "seconds": self.seconds,
         }
+        if self.remark:
+            data["note"] = self.remark
         if self.failure is not None:
             data |= failure_fields(self.failure)
         return data
@@ -241,12 +261,13 @@ def _answers(
         )
     others, refused = _rungs(model, taken=solution, asked=method, at=at) if rungs else ({}, {})
     wanted = jobs or _long_enough(model, solution, replications=replications, seed=seed)
+    skipped, needed = (steer.warmup(model, jobs=length) for length in (-(-wanted // replications), _ENDLESS))
     estimate = qsim.simulate(
         model,
         jobs=wanted,
         replications=replications,
         seed=seed,
-        warmup=steer.warmup(model, jobs=-(-wanted // replications)),
+        warmup=skipped,
         at=at,
         progress=progress,
     )
@@ -258,6 +279,7 @@ def _answers(
         estimate=estimate,
         rungs=others,
         refused=refused,
+        needed=needed if needed is not None and skipped is not None and skipped < _SETTLED * needed else None,
         seconds=perf_counter() - start,
     )
 
@@ -311,7 +333,7 @@ def _rungs(
 
 def _shared(draft: Comparison) -> list[Key]:
     """The measures that both answers hold and that a test can judge."""
-    if draft.solution is None or draft.estimate is None:
+    if draft.solution is None or draft.estimate is None or draft.needed is not None:
         return []
     simulated = draft.estimate.measures
     return [

@@ -43,6 +43,8 @@ def of_comparison(name: str, comparison: Comparison) -> Section:
         f"{estimate.replications} replications after {estimate.warmup:,} jobs of warm-up each, seed {estimate.seed}, "
         f"{estimate.seconds:.3g} s, {100 * estimate.confidence:g} % intervals."
     )
+    if comparison.remark:
+        section.lines.append(f"Nothing is judged: {comparison.remark}.")
     section.lines += [f"{name}: {value}." for name, value in solution.details.items()]
     if isinstance(comparison.model, Network):
         section.plots = network_plots(comparison.model)

@@ -89,6 +89,26 @@ def test_what_a_run_cannot_have_seen_is_no_disagreement() -> None:
     assert [key for key, pair in found.measures.items() if pair.simulated == 0 and pair.analytic != 0] == []
 
 
+@pytest.mark.parametrize("load", [0.999, 0.9999, 1 - 1e-9])
+def test_a_run_that_remembers_its_start_judges_nothing(load: float) -> None:
+    """M/M/1 at such a load takes a million jobs and more to settle: runs of 3 000 see a queue that is hardly begun."""
+    model = MM3.replace(servers=(1, 1), interarrival=Exponential(mean=1 / load))
+    found = validation.compare(model, jobs=200_000, seed=3)
+    assert (found.verdict, dict(found.measures)) == ("inconclusive", {})
+    assert found.needed is not None
+    assert found.needed > 1_000_000
+    assert "forgotten" in found.to_dict()["note"]
+
+
+def test_a_run_of_some_relaxation_times_judges() -> None:
+    """M/M/1 at load .9 has a relaxation time 2 rho / (1 - rho)^2 of 180 jobs or so; replications have 3 125."""
+    model = MM3.replace(servers=(1, 1), interarrival=Exponential(mean=1 / 0.9))
+    found = validation.compare(model, jobs=200_000, seed=3)
+    assert found.needed is None
+    assert "note" not in found.to_dict()
+    assert found["mean_response", "all"].verdict in ("agree", "inconclusive")
+
+
 def test_every_verdict_follows_from_its_row() -> None:
     found = validation.compare(MM3.replace(short_fraction=0.3, servers=(2, 3)), jobs=2_000_000, seed=5)
     for pair in found.measures.values():

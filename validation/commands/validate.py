@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -64,6 +65,9 @@ def validate(
     if out is not None:
         page = report.write(out, comparisons=dict(zip(map(str, files), results, strict=True)), data=data)
         data["report"] = str(page)
+    for file, result in zip(files, results, strict=True):
+        if result.remark:
+            print(f"{file}: nothing is judged: {result.remark}", file=sys.stderr)
     if as_json:
         if failures:
             raise NoAnswer(message="; ".join(f"{file}: {failure}" for file, _, failure in failures), data=data)
