@@ -39,6 +39,8 @@ _PHASES = 8
 _TYPED_STATES, _POISSON_STATES = 220, 130
 #: Number of servers beyond which the levels below it, not the age process, take the time.
 _MANY = 12
+#: Relative difference up to which two reductions agree, and what is taken for it where there is but one.
+_AGREE, _UNCHECKED = 0.25, 0.05
 #: Share of killed jobs in the load of Group 1 beyond which more of the law of their stream is kept.
 _LARGE_SHARE = 0.3
 #: How much more than the level that a killed job leaves behind its first wait has to do with its second.
@@ -82,7 +84,7 @@ class KilledQueue:
     correlation : of the two waits of a killed job, as quantiles of their sum see it.
     ratio : mean wait over that with Poisson kills.
     order : phases of the reduced process.
-    spread : relative difference of the mean wait between the two best reductions.
+    spread : relative difference of the mean wait between the two reductions.
     correction : by how much the Poisson queue moved the means, relative.
     """
 
@@ -106,7 +108,7 @@ class _Typed:
 
 
 def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: float) -> KilledQueue | None:
-    """Waits of killed and long jobs; None where no reduction is sound.  Both groups must be stable."""
+    """Waits of killed and long jobs; None where no reduction is sound or no two agree.  Both groups must be stable."""
     laws = [traffic.killed, traffic.service1][: 2 if traffic.long_rate > 0.0 else 1]
     rich = [service_fit(law) for law in laws]
     typed = rich if sum(law.order for law in rich) <= _PHASES else [plain_fit(law) for law in laws]
@@ -123,7 +125,7 @@ def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: 
         correlation=best.correlation,
         ratio=means[0] / near.mean,
         order=best.order,
-        spread=abs(means[-1] / means[0] - 1.0),
+        spread=abs(means[-1] / means[0] - 1.0) if len(found) > 1 else _UNCHECKED,
         correction=abs(factor - 1.0),
     )
 
@@ -131,7 +133,7 @@ def killed_queue(traffic: Traffic, *, servers: tuple[int, int], short_fraction: 
 def _typed(
     traffic: Traffic, *, services: Sequence[PhaseType], servers: tuple[int, int], short_fraction: float
 ) -> list[_Typed]:
-    """The typed queue behind the two best reductions that are sound."""
+    """The typed queue behind the best two successive reductions that agree, or behind the only sound one."""
     q = traffic.kill_probability
     chain = group0_chain(
         arrivals=stand_in(traffic),
@@ -177,9 +179,14 @@ def _typed(
                 ),
             )
         )
-        if len(found) == 2:
-            break
-    return found
+        if len(found) > 1 and _spread(found[-2:]) <= _AGREE:
+            return found[-2:]
+    return found if len(found) == 1 else []
+
+
+def _spread(found: Sequence[_Typed]) -> float:
+    """How far apart the mean waits of the first type are, relative."""
+    return abs(found[-1].waits[0].mean / found[0].waits[0].mean - 1.0) if found[0].waits[0].mean > 0.0 else 0.0
 
 
 def _ladder(traffic: Traffic, *, marks: int) -> tuple[Shifts, ...]:

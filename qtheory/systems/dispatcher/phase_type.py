@@ -1,8 +1,8 @@
 """The dispatcher with matrix-exponential times: Group 0 as M/ME/n0 or MAP/ME/n0, Group 1 fed by its typed kills.
 
 Group 0's wait is that of a many-server queue with service min(S0, T). Where jobs are killed, Queue 1 is the typed
-queue of `killed_queue`, so that killed and long jobs have waits of their own; where no reduction of the kill stream
-is sound, it is a Poisson queue times the work-dispersion ratio of `kill_stream`, and `method` says so.
+queue of `killed_queue`, so that killed and long jobs have waits of their own; where no two reductions of the kill
+stream agree, it is a Poisson queue times the work-dispersion ratio of `kill_stream`, and `method` says so.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _dispersed(offered: Traffic, model: Dispatcher) -> _Group:
     return _Group(
         delay=errors.delay(wait.times(ratio), relative=relative, shape_error=0.05),
         apart={},
-        remark="; ".join(filter(None, ["group1 by work dispersion: no reduction of its kills is sound", remark])),
+        remark="; ".join(filter(None, ["group1 by work dispersion: no two reductions of its kills agree", remark])),
     )
 
 
