@@ -23,6 +23,7 @@ NAMES = (
     "service2",
     "shadow",
     "perfect",
+    "limits",
 )
 
 

@@ -15,9 +15,10 @@ from qsim.kernels.census import JOINED, PRESENT, SERVED
 from qsim.kernels.pooled import POOLED
 from qsim.kernels.random import Array, State
 from qsim.kernels.servers import idle_servers
-from qsim.lower import Findings, Options
+from qsim.lower import Findings, Options, Simulator
 from qsim.lowering.dispatcher_controls import CONTROLS, POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
+from qsim.lowering.dispatcher_variants import lower_variant
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
@@ -129,18 +130,18 @@ class DispatcherSimulator:
         )
 
 
-def lower(model: Dispatcher, *, options: Options) -> DispatcherSimulator:
-    """The simulator of a dispatcher.
+def lower(model: Dispatcher, *, options: Options) -> Simulator:
+    """The simulator of a dispatcher; options ask for other rules for killed jobs (`dispatcher_variants`).
 
     Raises
     ------
     InvalidModel : a law that cannot be sampled, a time in `at` that is no time, an unknown option.
     """
-    for name in options.extra:
-        raise InvalidModel(field=name, rule="is no option of a dispatcher's simulation")
     for time in options.at:
         if not 0 <= time < math.inf:
             raise InvalidModel(field="at", rule="must be a finite time >= 0", value=time)
+    if options.extra:
+        return lower_variant(model, options=options)
     check_progress(model.interarrival, field="interarrival")
     return DispatcherSimulator(
         model=model,

@@ -1,0 +1,166 @@
+"""Dispatchers with other rules for killed jobs, asked for by options of a simulation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from qsim.distribution import packed, unpacked
+from qsim.kernels import dispatcher_variants as kernel
+from qsim.kernels import histogram
+from qsim.kernels.random import Array, State
+from qsim.kernels.sampling import CONSTANT, END
+from qsim.lower import Findings, Options
+from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
+from qsim.sampling import Program, check_progress, program
+from qsim.streams import stream
+from qtheory.models.base import Spec
+from qtheory.models.dispatcher import Dispatcher
+from qtheory.models.errors import InvalidModel
+
+_JOINS = {"back": kernel.BACK, "head": kernel.HEAD, "low-priority": kernel.LOW_PRIORITY}
+_KINDS, _VISIT_COLUMNS, _TALLY_COLUMNS = 4, 6, 8
+
+#: Options and the rules that the dispatcher has without them.
+DEFAULTS: Mapping[str, Any] = {
+    "killed_join": "back",
+    "checkpoint_share": 0.0,
+    "grace": 0.0,
+    "grace_completes": True,
+    "limits": None,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantSimulator:
+    """A dispatcher lowered whose killed jobs follow other rules.
+
+    Attributes
+    ----------
+    rules : place of killed jobs in Queue 1, share of the work kept, grace, whether it may complete a job.
+    limit : program of the limits of jobs submitted to Group 0.
+    """
+
+    model: Dispatcher
+    gap: Program
+    size0: Program
+    size1: Program
+    limit: Program
+    rules: kernel.Rules
+    at: tuple[float, ...]
+    means_only: bool
+
+    def default_warmup(self, *, jobs: int) -> int:
+        """A tenth of the run, and at least ten jobs a server."""
+        return max(jobs // 10, 10 * sum(self.model.servers))
+
+    def run(self, *, seed: int, replication: int, jobs: int, warmup: int) -> Array:
+        """One replication on the jobs of the plain dispatcher."""
+        flat, _ = self.traced(seed=seed, replication=replication, jobs=jobs, warmup=warmup, paths=0)
+        return flat
+
+    def traced(self, *, seed: int, replication: int, jobs: int, warmup: int, paths: int) -> tuple[Array, Array]:
+        """One replication, and start in Group 0, kill and start in Group 1 of the first jobs; nan where none."""
+
+        def state(name: str) -> State:
+            return stream(seed=seed, replication=replication, name=name)
+
+        classes = len(CLASSES)
+        tally, visits = np.zeros((classes, _TALLY_COLUMNS)), np.zeros((_KINDS, _VISIT_COLUMNS))
+        at = np.array(self.at, np.float64)
+        tails, found = np.zeros((classes, at.size)), np.full((paths, 3), math.nan)
+        buckets = 0 if self.means_only else histogram.BUCKETS
+        responses, waits = np.zeros((classes, buckets), np.int64), np.zeros((classes + 2, buckets), np.int64)
+        window = kernel.simulate(
+            (*self.gap, state("arrivals")),
+            state("class"),
+            (*self.size0, state("service0")),
+            (*self.size1, state("service1")),
+            (*self.limit, state("limits")),
+            self.model.short_fraction,
+            self.rules,
+            np.full(self.model.servers[0], -math.inf),
+            np.full(self.model.servers[1], -math.inf),
+            warmup,
+            jobs,
+            at,
+            tally,
+            visits,
+            tails,
+            responses,
+            waits,
+            found,
+        )
+        if window == math.inf:
+            raise InvalidModel(
+                field="interarrival", rule="has times beyond the largest number: nothing arrives any more"
+            )
+        parts = [np.array([window]), tally.ravel(), visits.ravel(), tails.ravel(), *packed(responses), *packed(waits)]
+        return np.concatenate(parts), found
+
+    def summarise(self, tallies: Sequence[Array]) -> Findings:
+        """Measures by scope over the replications."""
+        with np.errstate(invalid="ignore"):
+            return findings(self.model, [self._tally(flat) for flat in tallies], at=self.at)
+
+    def _tally(self, flat: Array) -> Tally:
+        classes = len(CLASSES)
+        lengths = [1, classes * _TALLY_COLUMNS, _KINDS * _VISIT_COLUMNS, classes * len(self.at)]
+        window, tally, visits, tails, rows = np.split(flat, np.cumsum(lengths))
+        histograms = tuple(unpacked(rows))
+        return Tally(
+            window=float(window[0]),
+            jobs=tally.reshape(classes, _TALLY_COLUMNS),
+            visits=visits.reshape(_KINDS, _VISIT_COLUMNS),
+            tails=tails.reshape(classes, len(self.at)),
+            responses=histograms[:classes],
+            waits=histograms[classes:],
+            pooled=np.zeros((0, 2)),
+        )
+
+
+def lower_variant(model: Dispatcher, *, options: Options) -> VariantSimulator:
+    """The simulator of a dispatcher with options for killed jobs.
+
+    killed_join : "back" of Queue 1; "head" of it (several at one instant: the earliest arrival first); or
+        "low-priority": taken, without preemption, only when no long job waits.
+    checkpoint_share : share of the work done until the limit that a killed job keeps, 0 to 1.
+    grace, grace_completes : a job that outran its limit is killed so much later.  If `grace_completes` it works on
+        meanwhile, and is done if that suffices; otherwise it only saves its state.
+    limits : law of the limits of jobs submitted to Group 0, one drawn for each; None: `time_limit` for all.
+
+    Raises
+    ------
+    InvalidModel : an unknown option or a wrong value, a law that cannot be sampled.
+    """
+    for name in options.extra:
+        if name not in DEFAULTS:
+            raise InvalidModel(field=name, rule="is no option of a dispatcher's simulation")
+    chosen = {**DEFAULTS, **options.extra}
+    join, share, grace, limits = (chosen[name] for name in ("killed_join", "checkpoint_share", "grace", "limits"))
+    checks = [
+        ("killed_join", join in _JOINS, f"must be one of {', '.join(_JOINS)}"),
+        ("checkpoint_share", isinstance(share, int | float) and 0 <= share <= 1, "must lie between 0 and 1"),
+        ("grace", isinstance(grace, int | float) and 0 <= grace < math.inf, "must be a finite time >= 0"),
+        ("grace_completes", isinstance(chosen["grace_completes"], bool), "must be true or false"),
+        ("limits", limits is None or isinstance(limits, Spec), "must be a law"),
+    ]
+    for name, holds, rule in checks:
+        if not holds:
+            raise InvalidModel(field=name, rule=rule, value=chosen[name])
+    check_progress(model.interarrival, field="interarrival")
+    fixed = Program(np.array([[CONSTANT, 0, 1, 0], [END, 0, 1, 0]], np.int64), np.array([model.time_limit]))
+    return VariantSimulator(
+        model=model,
+        gap=program(model.interarrival, field="interarrival"),
+        size0=program(model.service0, field="service0"),
+        size1=program(model.service1, field="service1"),
+        limit=fixed if limits is None else program(limits, field="limits"),
+        rules=(_JOINS[join], float(share), float(grace), chosen["grace_completes"]),
+        at=options.at,
+        means_only=options.means_only,
+    )
