@@ -17,6 +17,7 @@ from qsim.lower import Findings, Options, lower
 from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
 from qsim.replications import Length, Runner, window, workers
 from qsim.store import open_store
+from qsim.warmup import check_warmup
 from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
@@ -74,7 +75,8 @@ def simulate(
     jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`); None for
         2 000 000, or for as many as `precision` takes.
     precision : run until the half-width of `mean_response` of all jobs (a network: `mean_number`) is at most this
-        share of its value, or a budget ends; see `qsim.precision`.
+        share of its value, or a budget ends; see `qsim.precision`.  `details["warmup_check"]` then says whether the
+        warm-up was long enough (`qsim.warmup`), where that costs little.
     replications : independent runs; at least 2 give intervals.  With `precision` the least number of them, at least
         16.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
@@ -190,18 +192,21 @@ def simulate(
                 each = -(-(jobs or DEFAULT_JOBS) // replications)
                 outcome = _fixed(runner, Length(jobs=each, warmup=skipped(each)), replications=replications)
             else:
+                budgets = Budgets(
+                    jobs=job_budget or DEFAULT_JOB_BUDGET,
+                    memory=memory_budget or DEFAULT_MEMORY_BUDGET,
+                    deadline=deadline,
+                )
                 outcome = Pursuit(
                     runner=runner,
                     figure=wanted,
                     precision=precision,
-                    budgets=Budgets(
-                        jobs=job_budget or DEFAULT_JOB_BUDGET,
-                        memory=memory_budget or DEFAULT_MEMORY_BUDGET,
-                        deadline=deadline,
-                    ),
+                    budgets=budgets,
                     replications=replications,
                     warmup=skipped,
                 ).carry_out()
+                if outcome.status == "ok":
+                    outcome = _checked(runner, outcome, key=goal(model), jobs=budgets.jobs - runner.simulated)
             return estimate(outcome)
         except KeyboardInterrupt:
             found = estimate(so_far(runner, status="interrupted")) if runner.simulated else None
@@ -215,6 +220,13 @@ def _fixed(runner: Runner, length: Length, *, replications: int) -> Outcome:
         return so_far(runner, status="budget", budget="time")
     findings = runner.simulator.summarise(runner.tallies(length))
     return Outcome(length=length, count=replications, findings=findings)
+
+
+def _checked(runner: Runner, outcome: Outcome, *, key: Key, jobs: int) -> Outcome:
+    """The outcome with what the check of its warm-up says."""
+    check = check_warmup(runner, outcome.length, outcome.findings, key=key, jobs=jobs)
+    details = dict(outcome.findings.details) | ({"warmup_check": check} if check else {})
+    return replace(outcome, findings=replace(outcome.findings, details=details))
 
 
 def _details(outcome: Outcome, figure: Figure | None, *, key: Key, precision: float | None) -> dict[str, Any]:

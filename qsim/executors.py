@@ -6,14 +6,49 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from contextlib import contextmanager
+from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
 from qsim.store import made_by
 from qtheory.models.errors import InvalidModel
 
+T = TypeVar("T")
+
 #: Seconds to wait for a scheduler that does not answer.
 PATIENCE = 5.0
+
+
+class Cluster(Executor):
+    """Work for the workers of a Dask client; `window` pieces at a time keep them busy.
+
+    The client's own executor asks the scheduler for every cancellation and stumbles over results that come meanwhile;
+    here what is cancelled is released, and the scheduler forgets what nobody holds.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.window = max(64, 4 * sum(client.nthreads().values()))
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **arguments: Any) -> Future[T]:
+        """`function(*args, **arguments)` on a worker."""
+        outer: Future[T] = Future()
+        inner = self.client.submit(partial(function, *args, **arguments), pure=False)
+
+        async def relay() -> None:
+            try:
+                (result,) = await self.client.gather([inner], asynchronous=True)
+            except BaseException as error:
+                if outer.set_running_or_notify_cancel():
+                    outer.set_exception(error)
+            else:
+                # From here on it cannot be cancelled.
+                if outer.set_running_or_notify_cancel():
+                    outer.set_result(result)
+
+        self.client.loop.add_callback(relay)
+        outer.add_done_callback(lambda _: inner.release())
+        return outer
 
 
 @contextmanager
@@ -36,7 +71,7 @@ def dask(address: str) -> Iterator[Executor]:
     client = _connected(address)
     try:
         _check_workers(client, address)
-        yield client.get_executor()
+        yield Cluster(client)
     except (KilledWorker, CancelledError, OSError) as error:
         raise _refused(address, "was lost", error) from None
     finally:

@@ -161,8 +161,10 @@ def workers(*, threads: int | None, executor: Executor | None) -> Iterator[Execu
 
 
 def window(*, threads: int | None, executor: Executor | None) -> int:
-    """Replications to hand over at a time: enough for the threads of one machine, or for a cluster."""
-    return max(64, 4 * (threads or processors())) if executor is None else 1024
+    """Replications to hand over at a time; an executor may know (`window`) how many keep all its workers busy."""
+    if executor is None:
+        return max(64, 4 * (threads or processors()))
+    return int(getattr(executor, "window", 128))
 
 
 def run_replications(

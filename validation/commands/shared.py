@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
@@ -172,6 +173,8 @@ def cluster(address: str | None) -> Iterator[Executor | None]:
         return
     from qsim import executors
 
+    # Dask logs what it then raises; a complaint is one line.
+    logging.disable(logging.CRITICAL)
     with options("scheduler"), executors.dask(address) as executor:
         yield executor
 

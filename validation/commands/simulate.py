@@ -151,6 +151,11 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         goal = data["precision"]
         reached = "no interval" if goal["reached"] is None else f"{goal['reached']:.2g}"
         print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
+    check = data.get("warmup_check", {"enough": True})
+    if not check["enough"]:
+        print(
+            f"  warm-up of {estimate.warmup} jobs too short: the first jobs counted differ by {100 * check['early']:.2g} %"
+        )
     if estimate.status != "ok":
         ended = f" ({data['budget']})" if "budget" in data else ""
         print(f"  status: {estimate.status}{ended}")
