@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any, cast
 
 from qtheory.models.errors import InvalidModel
-from qtheory.models.files import Model
+from qtheory.models.files import SYSTEMS, Model
 from qtheory.solution import Solution
 
 Method = Callable[..., Solution]
@@ -41,7 +41,12 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 def methods(model: Model) -> tuple[str, ...]:
-    """The analytic methods that exist for this kind of system, `auto` last."""
+    """The analytic methods that exist for this kind of system, `auto` last.
+
+    Raises `InvalidModel` for anything but a system.
+    """
+    if not isinstance(model, tuple(SYSTEMS.values())):
+        raise InvalidModel(field="model", rule=f"must be a model of kind {', '.join(SYSTEMS)}", value=model)
     return (*METHODS[model.kind()], "auto")
 
 

@@ -118,7 +118,7 @@ class Table(Mapping[Key, R], Generic[R]):
         except KeyError:
             near = sorted({k[1] for k in self._rows if k[0] == key[0]})
             hint = f"; {key[0]} has {', '.join(near)}" if near else f"; measures: {', '.join(self.names)}"
-            raise KeyError(f"no {'/'.join(map(str, key))}{hint}") from None
+            raise KeyError(f"no {key if isinstance(key, str) else '/'.join(map(str, key))}{hint}") from None
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._rows)

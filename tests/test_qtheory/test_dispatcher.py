@@ -660,3 +660,18 @@ def test_batches_of_poisson_arrivals_in_one_server() -> None:
     model = one_group(Exponential(mean=1.0), servers=1, rate=0.5, interarrival=law)
     answer = qtheory.solve(model, method="mgc")["mean_wait", "group0"]
     assert answer.value == pytest.approx(3.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("thing", [None, 3, "dispatcher", {"kind": "dispatcher"}, Exponential(mean=1.0)])
+def test_only_systems_are_solved(thing) -> None:
+    for call in (qtheory.solve, qtheory.methods):
+        with pytest.raises(InvalidModel, match="model: must be a model of kind dispatcher, donor"):
+            call(thing)
+
+
+def test_a_missing_measure_is_named_as_it_was_asked_for() -> None:
+    answer = qtheory.solve(E, method="mmc")
+    with pytest.raises(KeyError, match="no mean_response; measures:"):
+        answer["mean_response"]
+    with pytest.raises(KeyError, match="no mean_response/nobody"):
+        answer["mean_response", "nobody"]
