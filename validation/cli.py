@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,9 +68,11 @@ def run(arguments: list[str]) -> int:
         return done.exit_code
     except typer.TyperException as error:
         return _fail(error.format_message(), status=WRONG_INPUT)
-    except BrokenPipeError:
-        # The reader has gone (head, less): nothing is left to say, and nothing went wrong.
-        sys.stderr.close()
+    except (BrokenPipeError, SystemExit):
+        # The reader has gone (head, less): nothing is left to say, and nothing went wrong. Typer makes an end with
+        # status 1 of it, which is a disagreement here.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -269,3 +272,15 @@ def test_schema_accepts_what_the_command_accepts(qtwin: Qtwin, tmp_path: Path) -
     for wrong in ({"time_limit": -1}, {"servers": [1]}, {"colour": 1}, {"service0": law("exponential", mean="inf")}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(plain(E) | wrong, schema)
+
+
+@pytest.mark.parametrize("arguments", [["cases"], ["solve", "{model}"], ["solve", "{model}", "--json"], ["--help"]])
+def test_a_reader_that_has_gone_is_no_fault(arguments: list[str], model: Path) -> None:
+    """`qtwin solve FILE | head`: status 0 and silence, whatever prints the answer."""
+    read, write = os.pipe()
+    os.close(read)
+    code = "from validation.cli import main; main()"
+    command = [sys.executable, "-c", code, *(part.format(model=model) for part in arguments)]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, cwd=Path(__file__).parents[2])
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -38,10 +38,16 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> N
         table.add_column(column, justify="left" if words else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    console = Console()
+
+    class Paper(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process with status 1, which is a disagreement here.
+            raise BrokenPipeError
+
+    console = Paper()
     if not console.is_terminal:
         # A pipe gets whole lines, whatever their length.
-        console = Console(width=2000)
+        console = Paper(width=2000)
     console.print(title, style="bold", highlight=False, markup=False)
     console.print(table)
 
