@@ -320,3 +320,25 @@ def test_light_traffic_of_two_queues():
         assert abs(response.value - 1 - 0.9 * load) <= 2 * load**2 + response.error
         flexible = solution["mean_response", "flexible"]
         assert abs(flexible.value - 1) <= 2 * load**2 + flexible.error
+
+
+@pytest.mark.parametrize(
+    ("queues", "load", "fraction"), [(5, 0.3, 1.0), (6, 0.4, 1.0), (7, 0.5, 1.0), (6, 0.7, 1.0), (5, 0.4, 0.3)]
+)
+def test_refined_knows_how_far_off_it_is_with_many_choices(load, fraction, queues):
+    """Flexible jobs that see all queues, against the exact bracket: means and chances to find no idle queue."""
+    all_of_them = model(load=load, flexible_fraction=fraction, queues=queues, choices="all")
+    exact = qtheory.solve(all_of_them, method="exact", tolerance=1e-3)
+    refined = qtheory.solve(all_of_them, method="refined")
+    for measure in ("mean_response", "wait_probability"):
+        for scope in ("all", "flexible"):
+            truth, answer = exact[measure, scope], refined[measure, scope]
+            assert abs(answer.value - truth.value) <= answer.error + truth.error, (measure, scope)
+
+
+@pytest.mark.parametrize("choices", [30, 100, 1000])
+def test_many_choices_of_many_queues(choices):
+    """Tails that end abruptly: hardly anybody waits who looks at so many queues."""
+    solution = qtheory.solve(model(load=0.9, flexible_fraction=1.0, queues=100_000, choices=choices), method="refined")
+    assert solution["mean_response", "all"].value == pytest.approx(1 + 0.9**choices, abs=2e-2)
+    assert math.isfinite(solution["p99_response", "all"].error)

@@ -27,6 +27,9 @@ Array = NDArray[np.float64]
 
 _LEAST = 1e-13
 _LARGEST = 6000
+_NOTHING = 1e-60
+#: Share of what Gaussian fluctuations would add beyond the second moment: see `Expansion.beyond`.
+_BEYOND = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,15 +68,46 @@ class Expansion:
         The next term is of the order of the squared fluctuations and of the lack of the lack. The factors come from
         204 systems of 2 to 5 queues with exact means (loads .3 to .99, d = 2, 3, 5, both samplings): the largest excess
         is by half. The same rule holds against published simulations of 10 to 100 queues.
+
+        Where d is no longer small beside the root of N, flexible jobs notice more than the variance (`beyond`); what
+        they add to a level is passed on by the dedicated ones.
         """
         draws = self.choices * (self.choices - 1) / 2.0
         size = float(np.abs(self.fluctuation).sum()) / queues
-        return 1.5 * size * self.relative(queues=queues) + 0.5 * draws * float(np.abs(self.lack).sum()) / queues**2
+        load, p = float(self.tails[1]), self.fraction
+        many = load * p * float(self.beyond(queues=queues).sum()) / (1.0 - load * (1.0 - p))
+        lacking = 0.5 * draws * float(np.abs(self.lack).sum()) / queues**2
+        return 1.5 * size * self.relative(queues=queues) + lacking + many
+
+    def beyond(self, *, queues: int) -> Array:
+        """What the mean of x_k^d owes to moments of the fluctuations beyond the second, 19 times in 20; k = 1, 2, ...
+
+        Were they Gaussian, the sum over j = 4, 6, ... of C(d, j) (j - 1)!! x_k^(d-j) Var(x_k)^(j/2), at most x_k. They
+        are bounded: in simulations of 20 systems of 6 to 100 queues with 4 choices to all, a twentieth to .38 of it was
+        missing, hence half of it. Nothing for two or three choices.
+        """
+        x, d = self.tails[1:], self.choices
+        square = np.maximum(self.variance, 0.0) / queues
+        # An underflow of x^(d-2) stands for a level that all of d queues reach hardly ever.
+        term = 0.5 * d * (d - 1) * x ** (d - 2) * square
+        total = np.zeros(len(x))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.where(x > 0.0, square / x**2, 0.0)
+            for j in range(4, d + 1, 2):
+                term = np.where(total < x, term * ratio * ((d - j + 2) * (d - j + 1) / j), 0.0)
+                total += term
+                if np.all(term <= 1e-3 * total) and (d - j) ** 2 * float(ratio[0]) < j:
+                    break
+        return _BEYOND * np.minimum(total, x)
 
     def relative(self, *, queues: int) -> float:
         """Size of the fluctuations' 1/N term relative to the mean: how fast the terms of the expansion fall."""
         refined = max(self.mean_queue + self.coefficient / queues, self.mean_queue)
         return float(np.abs(self.fluctuation).sum()) / queues / refined
+
+    def idle_error(self, *, queues: int) -> float:
+        """What P(a flexible job finds no idle queue) to order 1/N may be off."""
+        return self.idle_change(queues=queues) * self.relative(queues=queues) + float(self.beyond(queues=queues)[0])
 
     def idle_change(self, *, queues: int) -> float:
         """By how much P(a flexible job finds no idle queue) differs from its limit, to order 1/N."""
@@ -112,9 +146,12 @@ def expansion(*, load: float, fraction: float, choices: int, distinct: bool) -> 
         )
     # One length more, so that even doubly exponential tails lose nothing.
     s = np.append(s, load * ((1.0 - fraction) * s[-1] + fraction * s[-1] ** d))
+    gain = load * ((1.0 - fraction) + fraction * d * s[1:] ** (d - 1))
+    # A level that hardly anything is passed on from is the last: with many choices tails end abruptly.
+    last = int(np.argmax(gain < _NOTHING)) + 1 if gain.min() < _NOTHING else len(gain)
+    s, gain = s[: last + 1], gain[:last]
     before, x = s[:-1], s[1:]
     after = np.append(x[1:], 0.0)
-    gain = load * ((1.0 - fraction) + fraction * d * x ** (d - 1))
     # A = S-hat with diag -(1 + gain), lower gain, upper 1; scaled to the symmetric matrix with sqrt(gain) beside it.
     beside = np.sqrt(gain[:-1])
     scale = np.cumprod(np.concatenate([[1.0], beside]))

@@ -66,7 +66,7 @@ def size_error(model: Flexible) -> SizeError:
         choices=answers.choices(model),
         distinct=answers.sampling(model) == "distinct",
     )
-    idle = term.idle_change(queues=queues) * (1.0 + term.relative(queues=queues))
+    idle = term.idle_change(queues=queues) + term.idle_error(queues=queues)
     if model.shortest == "number" and isinstance(model.service, Exponential):
         return SizeError(number=abs(term.coefficient) / queues + term.error(queues=queues), idle=idle)
     # Variable service widens the fluctuations as it does the wait of one queue.

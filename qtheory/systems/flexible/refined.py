@@ -61,7 +61,7 @@ def solve(model: Flexible, *, at: Sequence[float] = ()) -> Solution:
         model,
         responses=responses,
         stays=[classes | {"all": mixed(classes, fraction=p)}],
-        idle=term.idle_change(queues=queues) * term.relative(queues=queues),
+        idle=term.idle_error(queues=queues),
         at=at,
     )
     return Solution(model=model, method=METHOD, measures=rows, details=details)
