@@ -153,9 +153,8 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
     check = data.get("warmup_check", {"enough": True})
     if not check["enough"]:
-        print(
-            f"  warm-up of {estimate.warmup} jobs too short: the first jobs counted differ by {100 * check['early']:.2g} %"
-        )
+        early = f"{100 * check['early']:.2g} %"
+        print(f"  warm-up of {estimate.warmup} jobs too short: the first jobs counted differ by {early}")
     if estimate.status != "ok":
         ended = f" ({data['budget']})" if "budget" in data else ""
         print(f"  status: {estimate.status}{ended}")
