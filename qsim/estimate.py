@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
+from qsim.student_law import two_sided_quantile
 from qtheory.measures import Key, Table, model_data
 from qtheory.models.files import Model
 
@@ -143,7 +143,7 @@ class Interrupted(KeyboardInterrupt):
 
 def student(*, confidence: float, degrees: int) -> float:
     """The two-sided Student quantile."""
-    return float(stdtrit(degrees, 0.5 + confidence / 2))
+    return two_sided_quantile(confidence=confidence, degrees=degrees)
 
 
 def figures(samples: Mapping[Key, Sample], *, confidence: float) -> Table[Figure]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from qsim.kernels.random import Array
+from qsim.student_law import two_sided_quantile
 
 Verdict = Literal["stable", "critical", "unstable", "undecided"]
 
@@ -88,7 +88,7 @@ def judge(growth: Growth, *, long_enough: bool) -> Stability:
     kept, kept_error = _mean(growth.kept)
     verdict: Verdict = "undecided"
     if long_enough and count >= REPLICATIONS:
-        reach = float(stdtrit(count - 1, 1 - LEVEL))
+        reach = two_sided_quantile(confidence=1 - 2 * LEVEL, degrees=count - 1)
         low, high = exponent - reach * exponent_error, exponent + reach * exponent_error
         remembered = kept - reach * kept_error > _REMEMBERED
         if low > _CRITICAL and slope - reach * slope_error > 0 and remembered:
