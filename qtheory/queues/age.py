@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from qtheory.models.errors import InvalidModel, NotConverged
-from qtheory.queues.linear import Array, Matrix, dense, factor
+from qtheory.queues.linear import Array, Matrix, dense, factor, kron
 from qtheory.queues.map import ArrivalProcess
 from qtheory.queues.modes import Modes
 from qtheory.queues.multiserver_ph import STIFF
@@ -175,17 +175,17 @@ def _solve(
     def climb(n: int) -> Array:
         """Arrivals that find n < c servers busy."""
         marks = zip(arrivals.marks, starts, strict=True)
-        return np.asarray(sum(np.kron(mark, dense(operators.entries(n, start))) for mark, start in marks))
+        return np.asarray(sum(kron(mark, dense(operators.entries(n, start))) for mark, start in marks))
 
     def still(n: int) -> Array:
         block = dense(operators.local(n))
-        return np.kron(hidden, np.eye(len(block))) + np.kron(one, block)
+        return kron(hidden, np.eye(len(block))) + kron(one, block)
 
     def copied(block: Matrix) -> Array:
-        return np.kron(one, dense(block)).astype(np.float64)
+        return kron(one, dense(block)).astype(np.float64)
 
     up, ending = copied(operators.local(servers)), copied(operators.departures(servers))
-    falling, rising = np.kron(hidden, np.eye(below)).astype(np.float64), climb(servers - 1)
+    falling, rising = kron(hidden, np.eye(below)).astype(np.float64), climb(servers - 1)
     psi = first_return(up=up, up_to_down=ending, down_to_up=rising, down=falling, where=where)
     boundary = [
         Level(up=climb(n), local=still(n), down=copied(operators.departures(n)) if n else None)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
-from qtheory.queues.linear import Array, dense
+from qtheory.queues.linear import Array, dense, kron
 from qtheory.queues.map import ArrivalProcess
 from qtheory.queues.modes import Modes
 from qtheory.queues.occupancy import Occupancy
@@ -78,18 +78,18 @@ def group0_chain(
         count = min(level, servers)
         own = np.eye(operators.size(count))
         if level <= servers + 1 or level == high:
-            still = np.kron(hidden, own) + np.kron(one, dense(operators.local(count)))
-            through = None if poisson or short_fraction == 1.0 else np.kron(passing, own)
-            rising = np.kron(joining, dense(operators.entries(level, start)) if level < servers else own)
+            still = kron(hidden, own) + kron(one, dense(operators.local(count)))
+            through = None if poisson or short_fraction == 1.0 else kron(passing, own)
+            rising = kron(joining, dense(operators.entries(level, start)) if level < servers else own)
         if level == high:
-            still = still + np.kron(joining, own)
+            still = still + kron(joining, own)
         if level == low:
-            still = still + (np.diag(np.kron(one, dense(operators.departures(count))).sum(axis=1)) if low else 0.0)
+            still = still + (np.diag(kron(one, dense(operators.departures(count))).sum(axis=1)) if low else 0.0)
             falling = kill = None
         elif level <= servers + 1 or level == low + 1:
             after = restart if level > servers else np.eye(operators.size(count - 1))
-            falling = np.kron(one, dense(operators.departures(count)) @ after)
-            kill = np.kron(one, dense(operators.departures(count, ends)) @ after)
+            falling = kron(one, dense(operators.departures(count)) @ after)
+            kill = kron(one, dense(operators.departures(count, ends)) @ after)
         up.append(rising if level < high else None)
         local.append(still)
         down.append(falling)
