@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Any
@@ -15,8 +15,7 @@ from qsim.controls import Control, check, controlled_figures
 from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
 from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
-from qsim.replications import Length, Runner, window, workers
-from qsim.store import open_store
+from qsim.replications import Length, Record, Runner, window, workers
 from qsim.warmup import check_warmup
 from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
@@ -176,8 +175,7 @@ def simulate(
             distributions=outcome.findings.distributions,
         )
 
-    kept = nullcontext() if store is None else open_store(store, model=model, options=options, seed=seed)
-    with kept as record, workers(threads=threads, executor=executor) as pool:
+    with _record(store, model, options, seed=seed) as record, workers(threads=threads, executor=executor) as pool:
         runner = Runner(
             simulator=simulator,
             seed=seed,
@@ -211,6 +209,16 @@ def simulate(
         except KeyboardInterrupt:
             found = estimate(so_far(runner, status="interrupted")) if runner.simulated else None
             raise Interrupted(found) from None
+
+
+def _record(
+    store: str | os.PathLike[str] | None, model: Model, options: Options, *, seed: int
+) -> AbstractContextManager[Record | None]:
+    if store is None:
+        return nullcontext()
+    from qsim.store import open_store
+
+    return open_store(store, model=model, options=options, seed=seed)
 
 
 def _fixed(runner: Runner, length: Length, *, replications: int) -> Outcome:

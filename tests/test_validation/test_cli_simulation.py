@@ -204,7 +204,7 @@ def working(process: subprocess.Popen) -> None:
 
 def test_progress_on_a_terminal_and_nowhere_else(model: Path) -> None:
     """On a terminal the error stream shows jobs and half-widths; standard output is the same with and without."""
-    args = [*COMMAND, "simulate", str(model), "--jobs", "40e6", "--replications", "400"]
+    args = [*COMMAND, "simulate", str(model), "--jobs", "8e6", "--replications", "400"]
     ours, theirs = pty.openpty()
     process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=theirs, text=True, cwd=ROOT)
     os.close(theirs)
@@ -225,7 +225,7 @@ def test_progress_on_a_terminal_and_nowhere_else(model: Path) -> None:
     assert "mean_response/all" in out
     quiet = subprocess.run([*args, "--json"], capture_output=True, text=True, cwd=ROOT, check=True)
     assert quiet.stderr == ""
-    assert json.loads(quiet.stdout)["jobs"] == 40_000_000
+    assert json.loads(quiet.stdout)["jobs"] == 8_000_000
 
 
 def test_plain_models_stay_plain(qtwin: Qtwin, model: Path) -> None:
