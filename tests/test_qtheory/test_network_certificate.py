@@ -99,6 +99,15 @@ class TestCertificate:
         drifts = [worst_regime(model, expansion, function, i).drift for i in range(35)]
         assert max(drifts) == pytest.approx(anchor.value, abs=anchor.within)
 
+    @pytest.mark.parametrize("weight", [0.9, 0.95])
+    def test_weights_nearer_to_1_certify_more_traffic(self, weight):
+        """gamma^2 beta^2 (2 lambda - 2.25) at lambda = 1.1, where 3/4 fails at the seams between pieces."""
+        policy = DOMINANT | {"weights": dict.fromkeys(("alpha", "beta", "gamma"), weight)}
+        found = certificate(fig1(rate=1.1, policy=policy))
+        assert found.holds
+        assert found.worst.drift == pytest.approx(-0.05 * weight**4, abs=1e-9)
+        assert not certificate(fig1(rate=1.13, policy=policy)).holds
+
     def test_never_a_false_one(self):
         """None where the network is unstable: JSR with random sharing on figure 3 at 1.4, static priority at 1.05."""
         assert not certificate(figure("fig3", rate=1.4, policy=JSR)).holds
