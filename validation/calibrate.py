@@ -24,6 +24,9 @@ from validation import steer
 MEASURES = ("mean_response", "mean_wait", "mean_number", "p95_response")
 #: One procedure counts this part of the jobs of a plain simulation, the long run this many times one procedure's.
 SCALE, LONG_RUN = 50, 400
+#: A replication counts at least this many times its warm-up: averages over few relaxation times are too skewed for
+#: Student's intervals, and a plain simulation's are far longer.
+LEAST_WARMUPS = 4
 #: An answer from theory counts as known if its error is at most this share of the value.
 _KNOWN = 1e-6
 #: Of the interval of a coverage.
@@ -148,7 +151,8 @@ def calibrate(
     ----------
     model : a stable system.
     runs : whole procedures.
-    jobs : jobs counted in each, over its replications; None takes a fiftieth of a plain simulation's.
+    jobs : jobs counted in each, over its replications; None takes a fiftieth of a plain simulation's, and in heavy
+        traffic at least four warm-ups a replication.
     precision : instead of a number of jobs, the precision at which each procedure ends.
     replications : of each; with a precision the least number of them.
     reference_jobs : jobs of the long run that stands for the truth where theory has no exact answer; None takes 400
@@ -176,7 +180,8 @@ def calibrate(
     wanted = tuple(measures)
     length: dict[str, Any] = {"precision": precision, "warmup": steer.warmup(model, jobs=_ENDLESS)}
     if precision is None:
-        count = jobs or max(steer.simulation_jobs(model) // SCALE, replications)
+        least = LEAST_WARMUPS * max(length["warmup"] or 0, 1)
+        count = jobs or max(steer.simulation_jobs(model) // SCALE, replications * least)
         length = {"jobs": count, "warmup": steer.warmup(model, jobs=-(-count // replications))}
     elif jobs is not None:
         raise InvalidModel(field="jobs", rule="goes without a precision", value=jobs)
