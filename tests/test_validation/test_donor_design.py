@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import anchors
@@ -11,7 +12,7 @@ import pytest
 from donor_cases import standing
 
 import qtheory
-from qtheory.models import ADT, T1, T1T2, T2, Dedicated, InvalidModel, Unstable
+from qtheory.models import ADT, T1, T1T2, T2, Dedicated, InvalidModel, Unstable, save
 from qtheory.systems.donor.stability import largest_rho1, largest_rho2, stability
 from validation import cli, donor_figures, library
 from validation.donor_design import optimise, optimise_over, with_loads
@@ -235,3 +236,26 @@ def test_search_refuses_options_it_would_not_look_at(kind, arguments, tmp_path, 
     assert len(err.splitlines()) == 1
     assert arguments[-2] in err
     assert kind in err
+
+
+@pytest.mark.parametrize("policy", [T1(t1=10**9), T1T2(t1=10**9, t2=5), ADT(low=2, high=10**9, t2=10**9), T1(t1=2**53)])
+def test_thresholds_too_large_to_solve_are_simulated_all_the_same(policy, tmp_path, capsys):
+    """One of them is never reached: the answer is that of infinity."""
+    path, limit = tmp_path / "m.toml", {"t1": math.inf, "t2": math.inf, "high": math.inf}
+    model = standing(T1(t1=1), rho1=0.9, rho2=0.4).replace(policy=policy)
+    save(model, path)
+    assert cli.run(["solve", str(path)]) == 2
+    capsys.readouterr()
+    assert cli.run(["simulate", str(path), "--jobs", "20000", "--warmup", "0", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    fields = {name: limit[name] for name in policy.__struct_fields__ if getattr(policy, name) > 100}
+    save(model.replace(policy=policy.replace(**fields)), path)
+    assert cli.run(["simulate", str(path), "--jobs", "20000", "--warmup", "0", "--json"]) == 0
+    assert json.loads(out)["measures"] == json.loads(capsys.readouterr().out)["measures"]
+
+
+def test_the_warm_up_asks_for_no_solution(capsys, tmp_path):
+    path = tmp_path / "m.toml"
+    save(standing(T1(t1=10**9), rho1=0.9, rho2=0.4), path)
+    assert cli.run(["simulate", str(path), "--jobs", "20000", "--json"]) == 0
