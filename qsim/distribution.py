@@ -13,6 +13,8 @@ from qsim.estimate import Sample
 from qsim.kernels.histogram import BUCKETS, Counts, bucket_of, edges, gather
 from qsim.kernels.random import Array
 
+#: From here on times are not told apart.
+LARGEST = edges(BUCKETS - 1)[0]
 #: A quantile needs as many observations on either side of it, or nothing is said about it.
 ENOUGH = 20
 
@@ -49,6 +51,10 @@ class Distribution:
         place, inside = self.locate(level)
         low, high = edges(int(self.buckets[place]))
         return low if math.isinf(high) else low + inside * (high - low)
+
+    def beyond(self, level: float) -> bool:
+        """Whether a quantile lies in one of the buckets at the ends, where times are not told apart."""
+        return int(self.buckets[self.locate(level)[0]]) in (0, BUCKETS - 1)
 
     def reached(self, time: float) -> float:
         """The number of observations up to `time`, by the same interpolation."""
@@ -101,12 +107,13 @@ def quantile_samples(
     itself.  The slope 1 / f is the difference quotient of the joint quantile function over the spread of the joint
     share, so that it averages over what the data cannot resolve.  Intervals are those of the share, carried over by
     the joint quantile function: it bends most where the share is least certain, in heavy traffic.  Levels with fewer
-    than `ENOUGH` observations on either side of q are left out.  `joint`, if it is known, is the distribution of all
-    parts together.
+    than `ENOUGH` observations on either side of q are left out, and those whose quantile is off the scale.  Beside an
+    atom q is the middle of its bucket, the width of which widens the interval.  `joint`, if it is known, is the
+    distribution of all parts together.
     """
     joint = merged(parts) if joint is None else joint
     total = joint.total
-    known = [level for level in levels if total * min(level, 1 - level) >= ENOUGH]
+    known = [level for level in levels if total * min(level, 1 - level) >= ENOUGH and joint.quantile(level) < LARGEST]
     if not known:
         return {}
     weights = np.array([float(part.total) for part in parts])
@@ -126,13 +133,19 @@ def quantile_samples(
         spread = min(max(2 * spread, 1 / math.sqrt(total)), level / 2, (1 - level) / 2)
         slope = (joint.quantile(level + spread) - joint.quantile(level - spread)) / (2 * spread)
         value = joint.quantile(level)
+        resolution = joint.resolution(value)
         samples[level] = Sample(
-            values=value + slope * (centre - shares),
+            values=(_middle(value) if resolution else value) + slope * (centre - shares),
             weights=weights,
-            resolution=joint.resolution(value),
-            curve=partial(_along, joint, level, slope) if slope > 0 else None,
+            resolution=resolution,
+            curve=partial(_along, joint, level, slope) if slope > 0 and not resolution else None,
         )
     return samples
+
+
+def _middle(time: float) -> float:
+    low, high = edges(bucket_of(time))
+    return (low + high) / 2
 
 
 def _along(joint: Distribution, level: float, slope: float, displacement: float) -> float:

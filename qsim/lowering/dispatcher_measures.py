@@ -32,7 +32,7 @@ from qsim.kernels.dispatcher import (
 from qsim.kernels.random import Array
 from qsim.lower import Findings
 from qsim.lowering.dispatcher_controls import control_samples, controls_of
-from qsim.lowering.samples import quantiles, ratio, share_of
+from qsim.lowering.samples import quantiles, ratio, resolved, share_of
 from qtheory.measures import MEASURES, Key
 from qtheory.models import Dispatcher
 
@@ -100,6 +100,7 @@ def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]
         for scope, pieces in _WAITS.items():
             parts = [merged([tally.waits[piece[3]] for piece in pieces]) for tally in tallies]
             samples |= dict(quantiles(parts, scope=scope, kind="wait"))
+    samples, distributions = resolved(samples, distributions)
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
     return Findings(

@@ -30,7 +30,7 @@ from qsim.kernels.donor import (
 )
 from qsim.kernels.random import Array
 from qsim.lower import Findings
-from qsim.lowering.samples import quantiles, ratio, share_of
+from qsim.lowering.samples import quantiles, ratio, resolved, share_of
 from qtheory.measures import MEASURES, Key
 from qtheory.models.donor import Donor
 
@@ -69,6 +69,7 @@ def findings(model: Donor, tallies: Sequence[Tally], *, at: Sequence[float]) -> 
                 distributions[scope] = joint
             parts = [merged([tally.waits[row] for row in rows]) for tally in tallies if tally.waits]
             samples |= dict(quantiles(parts, scope=scope, kind="wait"))
+    samples, distributions = resolved(samples, distributions)
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
     return Findings(samples=ordered, distributions=distributions, details=_details(times, unfinished))

@@ -15,7 +15,7 @@ from qsim.kernels import flexible_chain as chain
 from qsim.kernels.histogram import Counts
 from qsim.kernels.random import Array
 from qsim.lower import Findings
-from qsim.lowering.samples import quantiles, ratio, share_of
+from qsim.lowering.samples import quantiles, ratio, resolved, share_of
 from qtheory.measures import MEASURES, Key
 from qtheory.models.flexible import Flexible
 
@@ -80,6 +80,7 @@ def job_findings(model: Flexible, tallies: Sequence[JobsTally], *, at: Sequence[
             waits = [merged([tally.waits[row] for row in rows]) for tally in tallies if tally.waits]
             if model.discipline == "fcfs":
                 samples |= dict(quantiles(waits, scope=scope, kind="wait"))
+    samples, distributions = resolved(samples, distributions)
     seen = np.sum([tally.seen for tally in tallies], axis=0)
     details: dict[str, Any] = {"kernel": name, "queue_length_tail": _lengths(seen)}
     if unfinished:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -32,3 +32,18 @@ def quantiles(
     if parts:
         for level, sample in quantile_samples(parts, levels=LEVELS, joint=joint).items():
             yield (quantile_measure(level, kind=kind), scope), sample
+
+
+def resolved(
+    samples: Mapping[Key, Sample], distributions: Mapping[str, Distribution]
+) -> tuple[dict[Key, Sample], dict[str, Distribution]]:
+    """All of it, or nothing that a histogram said where responses lie beyond the histogram's ends.
+
+    That is where the unit of time is off by many powers of ten: everything would be read as 0 or as the upper end.
+    """
+    if any(distribution.beyond(0.5) for distribution in distributions.values()):
+        return {key: sample for key, sample in samples.items() if key[0] not in _QUANTILES}, {}
+    return dict(samples), dict(distributions)
+
+
+_QUANTILES = {quantile_measure(level, kind=kind) for level in LEVELS for kind in ("response", "wait")}

@@ -1,4 +1,4 @@
-"""The sum of two independent exponential times: squared coefficients of variation from 1/2 to 1."""
+"""The sum of two independent exponential times."""
 
 from __future__ import annotations
 
@@ -19,13 +19,6 @@ class Hypoexponential(Distribution):
 
     def __init__(self, *, slow: float, fast: float) -> None:
         self._slow, self._fast = slow, fast
-
-    @classmethod
-    def fitted(cls, *, mean: float, scv: float) -> Hypoexponential:
-        """The one with this mean and scv, 1/2 <= scv < 1: means m (1 +- sqrt(2 scv - 1)) / 2."""
-        spread = math.sqrt(max(2.0 * scv - 1.0, 0.0))
-        # (1 - spread) / 2 without the cancellation at scv near 1.
-        return cls(slow=mean * (1.0 + spread) / 2.0, fast=mean * (1.0 - scv) / (1.0 + spread))
 
     @property
     def support(self) -> tuple[float, float]:

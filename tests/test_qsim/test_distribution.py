@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import qsim
 from qsim.distribution import Distribution, merged, packed, quantile_samples, unpacked
 from qsim.kernels.histogram import BUCKETS, LEAST, MOST, PRECISION, bucket_of, edges
+from qtheory.models import Dispatcher, Exponential
 
 
 def histogram(values) -> Distribution:
@@ -63,6 +65,38 @@ def test_zero_is_exact_and_atoms_are_owned_up_to() -> None:
     assert found.resolution(found.quantile(0.5)) == high - low
     sample = quantile_samples([found, found], levels=(0.5,))[0.5]
     assert sample.figure(confidence=0.95).se >= 0.999 * (high - low) / math.sqrt(12)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+@pytest.mark.parametrize("atom", [2.0, math.nextafter(2.0, 0.0), 1.3])
+def test_intervals_hold_an_atom_that_is_all_there_is(atom: float, level: float) -> None:
+    """Wherever it lies in its bucket, at the edges too."""
+    parts = [histogram([atom] * 3000) for _ in range(32)]
+    figure = quantile_samples(parts, levels=(level,))[level].figure(confidence=0.95)
+    assert abs(figure.value - atom) <= figure.half_width <= 2.0**-PRECISION * atom
+
+
+def test_quantiles_off_the_scale_are_left_out() -> None:
+    parts = [histogram([1.0] * 600 + [1e30] * 400) for _ in range(4)]
+    assert set(quantile_samples(parts, levels=(0.5, 0.9))) == {0.5}
+
+
+@pytest.mark.parametrize("unit", [3.6e12, 1e-13])
+def test_no_quantiles_where_the_unit_of_time_is_off_the_scale(unit: float) -> None:
+    """Means scale; of quantiles nothing is said rather than 0 or the end of the scale."""
+    law = Exponential(mean=unit)
+    model = Dispatcher(
+        servers=(1, 1),
+        time_limit=3.0 * unit,
+        short_fraction=0.5,
+        interarrival=Exponential(mean=1.25 * unit),
+        service0=law,
+        service1=law,
+    )
+    found = qsim.simulate(model, jobs=4000, replications=2, seed=1)
+    assert 0.5 < found["mean_response", "all"].value / unit < 10.0
+    assert not [key for key in found.measures if key[0].startswith("p")]
+    assert not found.distributions
 
 
 def test_parts_add_up() -> None:

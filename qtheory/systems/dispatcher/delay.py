@@ -62,15 +62,17 @@ _LEAST_SCV = 0.01
 def fitted(*, mean: float, scv: float) -> Distribution:
     """The positive law taken for these two moments.
 
-    Exponential at scv 1, the sum of two exponentials from 1/2 up to it, a mixture of Erlang laws of neighbouring
-    shapes from 1/12, gamma below, hyperexponential with balanced means above 1.
+    Exponential at scv 1, Coxian of two phases from 1/2 up to it (many have hardly begun to wait when a server gets
+    free: the density must not vanish at 0), a mixture of Erlang laws of neighbouring shapes from 1/12, gamma below,
+    hyperexponential with balanced means above 1.
 
-    Tijms (1994), Stochastic Models: An Algorithmic Approach, app. B (the mixture of Erlang laws).
+    Marie (1980), Calculating equilibrium probabilities for lambda(n)/C_k/1/N queues (the Coxian law); Tijms (1994),
+    Stochastic Models: An Algorithmic Approach, app. B (the mixture of Erlang laws).
     """
     if abs(scv - 1.0) < 1e-9:
         return distribution(Exponential(mean=mean))
     if 0.5 <= scv < 1.0:
-        return Hypoexponential.fitted(mean=mean, scv=scv)
+        return _coxian(mean=mean, scv=scv)
     if _LEAST_ERLANG_SCV <= scv < 0.5:
         return _erlang_mixture(mean=mean, scv=scv)
     if scv < 1.0:
@@ -79,6 +81,14 @@ def fitted(*, mean: float, scv: float) -> Distribution:
     shares = (first, 1.0 - first)
     means = (mean / (2.0 * first), mean / (2.0 * (1.0 - first)))
     return distribution(Hyperexponential(probabilities=shares, means=means))
+
+
+def _coxian(*, mean: float, scv: float) -> Distribution:
+    """An exponential time of mean m/2, followed with probability 1 / (2 scv) by one of mean m scv."""
+    further = 0.5 / scv
+    first = distribution(Exponential(mean=0.5 * mean))
+    both_phases = Hypoexponential(slow=mean * scv, fast=0.5 * mean)
+    return MixtureDistribution(weights=[1.0 - further, further], components=[first, both_phases])
 
 
 def _erlang_mixture(*, mean: float, scv: float) -> Distribution:

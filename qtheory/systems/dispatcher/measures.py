@@ -209,13 +209,13 @@ def _flows(traffic: Traffic, *, servers: tuple[int, int], stays: dict[str, Stay]
 
 def _quantiles(stays: dict[str, Stay]) -> Iterator[tuple[Key, Value]]:
     rows: dict[Key, Value] = {}
-    known: dict[int, FloatArray] = {}  # a group and its class share a law
+    known: dict[int, tuple[FloatArray, FloatArray]] = {}  # a group and its class share a law
     for scope, stay in stays.items():
         if stay.law is None or stay.response is None:
             continue
         if id(stay.law) not in known:
-            known[id(stay.law)] = np.asarray(stay.law.quantile(_LEVELS))
-        wait = known[id(stay.law)]
+            known[id(stay.law)] = _wait_quantiles(stay.law, stay.probability)
+        wait, slips = known[id(stay.law)]
         if scope in _CLASSES:
             response, service = np.asarray(stay.response.quantile(_LEVELS)), np.asarray(stay.service.quantile(_LEVELS))
             for level, value, bare in zip(LEVELS, response, service, strict=True):
@@ -223,8 +223,8 @@ def _quantiles(stays: dict[str, Stay]) -> Iterator[tuple[Key, Value]]:
                     value=float(value),
                     error=_response_quantile_error(stay, float(value), part=max(float(value - bare), 0.0)),
                 )
-        for level, value in zip(LEVELS, wait, strict=True):
-            error = _wait_quantile_error(stay, float(value), level=level)
+        for level, value, slip in zip(LEVELS, wait, slips, strict=True):
+            error = _wait_quantile_error(stay, float(value), level=level, slip=float(slip))
             rows[quantile_measure(level, kind="wait"), scope] = Value(value=float(value), error=error)
     for kind in ("response", "wait"):
         for level in LEVELS:
@@ -232,14 +232,26 @@ def _quantiles(stays: dict[str, Stay]) -> Iterator[tuple[Key, Value]]:
             yield from ((key, value) for key, value in rows.items() if key[0] == name)
 
 
-def _wait_quantile_error(stay: Stay, value: float, *, level: float) -> float:
+def _wait_quantiles(law: Distribution, probability: Value) -> tuple[FloatArray, FloatArray]:
+    """The quantiles of a wait, and how far they move where P(W > 0) is off by its error.
+
+    With p for P(W > 0), P(W > t) = p P(W > t | W > 0) moves by a share error / p of itself.
+    """
+    share = probability.error / probability.value if probability.value > 0.0 else 0.0
+    if share == 0.0:
+        return np.asarray(law.quantile(_LEVELS)), np.zeros(_LEVELS.size)
+    shift = share * (1.0 - _LEVELS)
+    around = np.clip(np.concatenate([_LEVELS, _LEVELS - shift, _LEVELS + shift]), 0.0, 1.0 - 1e-9)
+    middle, below, above = np.split(np.asarray(law.quantile(around)), 3)
+    return middle, np.maximum(middle - below, above - middle)
+
+
+def _wait_quantile_error(stay: Stay, value: float, *, level: float, slip: float) -> float:
     """A quantile of the wait moves with the mean wait, with P(W > 0) and with the shape of the law."""
     probability = stay.probability
     if value == 0.0 and probability.value + probability.error <= 1.0 - level:
         return 0.0
-    scale = stay.wait.value / probability.value if probability.value > 0.0 else 0.0
-    share = probability.error / probability.value if probability.value > 0.0 else 0.0
-    return (_relative(stay) + stay.shape_error) * value + share * scale + _numerical(stay) * value
+    return (_relative(stay) + stay.shape_error + _numerical(stay)) * value + slip
 
 
 def _response_quantile_error(stay: Stay, value: float, *, part: float) -> float:
