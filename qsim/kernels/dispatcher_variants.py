@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qsim.kernels._jit import helper, jit
 from qsim.kernels.census import JOINED, PRESENT, QUEUED, SERVED, STAY_LEFT, WAIT_LEFT, census, forget
@@ -40,19 +39,39 @@ from qsim.kernels.passes import above, longer, shift, total
 from qsim.kernels.perfect import hold
 from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import fill
-
-Ints = NDArray[np.int64]
-
-#: Where killed jobs join Queue 1.
-BACK, HEAD, LOW_PRIORITY = range(3)
+from qsim.kernels.variant_jobs import (
+    AHEAD,
+    BACK,
+    CLASS,
+    COUNTED,
+    COUNTERS,
+    IN_WINDOW,
+    INDEX,
+    JOB_COLUMNS,
+    JOIN,
+    KILL,
+    KILLS,
+    LINE,
+    LOW_PRIORITY,
+    MARKS,
+    NOTED,
+    OPEN,
+    SPARE,
+    SPENT,
+    WAITED_BEFORE,
+    WAITING,
+    WORK,
+    Ints,
+    append_job,
+    new_row,
+    next_job,
+    pop_kill,
+    push_kill,
+)
 
 #: Place in Queue 1 as number, share of the work kept, time between limit and kill, whether it may complete the job.
 Rules = tuple[int, float, float, bool]
 
-#: Columns of jobs on their way to or waiting in Queue 1.
-INDEX, COUNTED, CLASS, WORK, SPENT, WAITED_BEFORE, KILL, JOIN, IN_WINDOW, MARKS, JOB_COLUMNS = range(11)
-#: Counters: kills to come, first free row, first and last of both lines, jobs waiting, visits noted, jobs unfinished.
-KILLS, SPARE, LINE, LINE_END, AHEAD, AHEAD_END, WAITING, NOTED, OPEN, COUNTERS = range(10)
 #: Instants: the last one reached, begin and end of the window.
 NOW, BEGIN, END, CLOCKS = range(4)
 #: Marks of jobs waiting at the begin and at the end of the window.
@@ -65,62 +84,6 @@ _CLOCK = 256
 Tables = tuple[Array, Ints, Ints, Ints, Array, Array]
 #: Times of tails, tally, visits, tails, both histograms; finished jobs by class and column, and how many there are.
 Books = tuple[Array, Array, Array, Array, Counts, Counts, Array, Ints]
-
-
-@helper
-def _earlier(jobs: Array, one: int, other: int) -> bool:
-    if jobs[one, KILL] != jobs[other, KILL]:
-        return bool(jobs[one, KILL] < jobs[other, KILL])
-    return bool(jobs[one, INDEX] < jobs[other, INDEX])
-
-
-@helper
-def _push_kill(jobs: Array, heap: Ints, row: int, counters: Ints) -> None:
-    place = counters[KILLS]
-    counters[KILLS] += 1
-    while place > 0 and _earlier(jobs, row, heap[(place - 1) // 2]):
-        heap[place] = heap[(place - 1) // 2]
-        place = (place - 1) // 2
-    heap[place] = row
-
-
-@helper
-def _pop_kill(jobs: Array, heap: Ints, counters: Ints) -> int:
-    first = heap[0]
-    counters[KILLS] -= 1
-    size, row, place = counters[KILLS], heap[counters[KILLS]], 0
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        if child + 1 < size and _earlier(jobs, heap[child + 1], heap[child]):
-            child += 1
-        if not _earlier(jobs, heap[child], row):
-            break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = row
-    return int(first)
-
-
-@helper
-def _append(links: Ints, counters: Ints, first: int, row: int) -> None:
-    """Put a job at the end of the line whose first job is in counter `first`, whose last in the next one."""
-    links[row] = -1
-    if counters[first] < 0:
-        counters[first] = row
-    else:
-        links[counters[first + 1]] = row
-    counters[first + 1] = row
-    counters[WAITING] += 1
-
-
-@helper
-def _next_job(links: Ints, counters: Ints, rule: int) -> int:
-    """Take the job that is served next."""
-    line = AHEAD if counters[AHEAD] >= 0 and (rule == HEAD or counters[LINE] < 0) else LINE
-    row = counters[line]
-    counters[line] = links[row]
-    counters[WAITING] -= 1
-    return int(row)
 
 
 @helper
@@ -178,7 +141,7 @@ def _note(present: Array, counters: Ints, clocks: Array, kind: int, start: float
 def _begin(start: float, rule: int, free1: Array, tables: Tables, books: Books, paths: Array) -> None:
     """A server of Group 1 takes the next job at instant `start`."""
     jobs, links, _, counters, clocks, present = tables
-    row = _next_job(links, counters, rule)
+    row = next_job(links, counters, rule)
     wait, work = start - jobs[row, JOIN], jobs[row, WORK]
     end = start + work
     hold(free1, end)
@@ -223,12 +186,12 @@ def _advance(
             freed -= 1
         last = -1
         while counters[KILLS] > 0 and jobs[heap[0], KILL] == instant:
-            row = _pop_kill(jobs, heap, counters)
+            row = pop_kill(jobs, heap, counters)
             jobs[row, IN_WINDOW] = 1.0 if in_window else 0.0
             if rule == BACK:
-                _append(links, counters, LINE, row)
+                append_job(links, counters, LINE, row)
             elif rule == LOW_PRIORITY:
-                _append(links, counters, AHEAD, row)
+                append_job(links, counters, AHEAD, row)
             else:
                 # Ahead of all that wait, behind those killed at this instant that arrived before.
                 counters[WAITING] += 1
@@ -241,14 +204,6 @@ def _advance(
             _begin(instant, rule, free1, tables, books, paths)
     while counters[WAITING] > 0 and free1[0] <= until:
         _begin(free1[0], rule, free1, tables, books, paths)
-
-
-@helper
-def _new_row(tables: Tables) -> int:
-    links, counters = tables[1], tables[3]
-    row = counters[SPARE]
-    counters[SPARE] = links[row]
-    return int(row)
 
 
 @helper
@@ -375,7 +330,7 @@ def simulate(
                     _visit(visits, KILLED0 if outruns else SHORT0, start - now, served)
                 _note(present, counters, clocks, KILLED0 if outruns else SHORT0, start, start + served)
                 if outruns:
-                    row = _new_row(tables)
+                    row = new_row(tables[1], counters)
                     table[row, INDEX], table[row, COUNTED] = index, 1.0 if counted else 0.0
                     table[row, CLASS], table[row, SPENT] = KILLED, served
                     table[row, WORK] = size - share * (bound + (grace if completes else 0.0))
@@ -384,18 +339,18 @@ def simulate(
                     counters[OPEN] += 1 if counted else 0
                     if index < len(paths):
                         paths[index, 1] = start + served
-                    _push_kill(table, tables[2], row, counters)
+                    push_kill(table, tables[2], row, counters)
                 elif counted:
                     _finish(SHORT, start - now, 0.0, size, books)
             else:
-                row = _new_row(tables)
+                row = new_row(tables[1], counters)
                 table[row, INDEX], table[row, COUNTED] = index, 1.0 if counted else 0.0
                 table[row, CLASS], table[row, SPENT], table[row, WORK] = LONG, 0.0, sizes1[next1]
                 table[row, WAITED_BEFORE], table[row, MARKS], table[row, JOIN] = 0.0, 0.0, now
                 table[row, IN_WINDOW] = 1.0 if counted else 0.0
                 next1 += 1
                 counters[OPEN] += 1 if counted else 0
-                _append(tables[1], counters, LINE, row)
+                append_job(tables[1], counters, LINE, row)
                 if free1[0] <= now:
                     _begin(now, rule, free1, tables, books, paths)
             if index == warmup - 1:

@@ -14,6 +14,7 @@ from qsim.kernels import dispatcher_variants as kernel
 from qsim.kernels import histogram
 from qsim.kernels.random import Array, State
 from qsim.kernels.sampling import CONSTANT, END
+from qsim.kernels.variant_jobs import BACK, HEAD, LOW_PRIORITY
 from qsim.lower import Findings, Options
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
 from qsim.sampling import Program, check_progress, program
@@ -22,7 +23,7 @@ from qtheory.models.base import Spec
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 
-_JOINS = {"back": kernel.BACK, "head": kernel.HEAD, "low-priority": kernel.LOW_PRIORITY}
+_JOINS = {"back": BACK, "head": HEAD, "low-priority": LOW_PRIORITY}
 _KINDS, _VISIT_COLUMNS, _TALLY_COLUMNS = 4, 6, 8
 
 #: Options and the rules that the dispatcher has without them.
