@@ -456,3 +456,11 @@ class TestSchema:
 def test_specification_needs_no_numbers_library():
     assert msgspec.structs.fields(Dispatcher)
     assert set(models.__all__) <= set(dir(models))
+
+
+@pytest.mark.parametrize("value", ["x", True, [3]])
+def test_complaints_speak_no_python(value):
+    """A threshold of a wrong type: the rule names what is wanted, not a type."""
+    with pytest.raises(InvalidModel) as caught:
+        T1(t1=value)
+    assert caught.value.rule == "expected a whole number or inf"

@@ -99,6 +99,7 @@ def check_probabilities(values: tuple[float, ...], *, field: str, exactly_one: b
 
 _WORDS = {"`float`": "a number", "`int`": "a whole number", "`object`": "a table", "`array`": "a list"}
 _WORDS |= {"`str`": "a text", "`bool`": "true or false", "`null`": "nothing", "`int | str`": "a whole number or a word"}
+_WORDS |= {"`int | float`": "a whole number or inf"}
 _AT = re.compile(r" - at `(\$|key in \$)?(.*)`$")
 
 
