@@ -53,7 +53,8 @@ def run(arguments: list[str]) -> int:
         _check_own_package()
         status = build(needed(arguments))(arguments, prog_name="qtwin", standalone_mode=False)
         sys.stdout.flush()
-        return int(status or DONE)
+        # Typer makes this status of Ctrl-C; a simulation has then said what was finished.
+        return _fail("interrupted", status=status) if status == INTERRUPTED else int(status or DONE)
     except InvalidModel as error:
         return _fail(str(error), status=WRONG_INPUT)
     except NoAnswer as refusal:

@@ -141,9 +141,11 @@ def test_a_file_that_is_no_store_is_refused(qtwin: Qtwin, model: Path) -> None:
     assert model.read_bytes() == before
 
 
-def interrupted(model: Path, *args: str, sign: int, after: Callable[[subprocess.Popen], None]) -> subprocess.Popen:
+def interrupted(
+    model: Path, *args: str, sign: int, after: Callable[[subprocess.Popen], None], command: str = "simulate"
+) -> subprocess.Popen:
     process = subprocess.Popen(
-        [*COMMAND, "simulate", str(model), *args],
+        [*COMMAND, command, str(model), *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -188,6 +190,16 @@ def test_nobody_waits_for_a_replication_of_hours(model: Path) -> None:
     begin = time.monotonic()
     out, err = process.communicate(timeout=60)
     assert time.monotonic() - begin < 20
+    assert (process.returncode, out) == (130, "")
+    assert len(err.strip().splitlines()) == 1
+    assert "interrupted" in err
+
+
+def test_other_commands_say_that_they_were_interrupted(model: Path) -> None:
+    process = interrupted(
+        model, "--vary", "load=0.5:1:50", "--simulate", "--json", command="sweep", sign=signal.SIGINT, after=working
+    )
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert len(err.strip().splitlines()) == 1
     assert "interrupted" in err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,10 +96,8 @@ def simulate(
             )
     except qsim.Interrupted as stop:
         if stop.estimate is None:
-            print("qtwin: interrupted, no replication was finished", file=sys.stderr)
             return _INTERRUPTED
         estimate, status = stop.estimate, _INTERRUPTED
-        print(f"qtwin: interrupted, {estimate.replications} replications were finished", file=sys.stderr)
     if as_json:
         shared.emit(shared.envelope("simulate", **estimate.to_dict()))
     else:
