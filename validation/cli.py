@@ -11,9 +11,11 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
+import qtheory
 from qtheory.models.errors import InvalidModel, NotConverged, Unstable
 from validation.commands.shared import NoAnswer
 
@@ -27,6 +29,12 @@ COMMANDS = (
 )  # fmt: skip
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"qtwin {qtheory.__version__}")
+        raise typer.Exit
+
+
 def build(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """The command with these subcommands."""
     app = typer.Typer(
@@ -35,10 +43,19 @@ def build(names: Sequence[str] = COMMANDS) -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    app.callback()(lambda: None)  # a group even where it has one subcommand only
+    app.callback()(_common)  # also makes it a group where it has one subcommand only
     for name in names:
         app.command()(getattr(import_module(f"validation.commands.{name}"), name))
     return app
+
+
+def _common(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    pass
 
 
 def needed(arguments: Sequence[str]) -> Sequence[str]:

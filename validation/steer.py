@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMPARISON_JOBS = {"dispatcher": 20_000_000, "donor": 8_000_000, "flexible": 20_000_000, "network": 4_000_000}
 SIMULATION_JOBS = {"dispatcher": 10_000_000, "donor": 4_000_000, "flexible": 2_000_000, "network": 2_000_000}
 #: Analytic methods that may take minutes: run when they are asked for, never just to stand beside the others.
-SLOW_METHODS = frozenset({"exact"})
+SLOW_METHODS = frozenset({"exact", "chain"})
 
 
 def check(model: Model) -> Model:

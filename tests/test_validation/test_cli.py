@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import qtheory
 from qtheory.models import Dispatcher, Exponential, plain, save
 from validation import cli
 
@@ -284,3 +285,8 @@ def test_a_reader_that_has_gone_is_no_fault(arguments: list[str], model: Path) -
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False, cwd=Path(__file__).parents[2])
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_version(capsys):
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"qtwin {qtheory.__version__}\n"

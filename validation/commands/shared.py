@@ -20,7 +20,14 @@ SCHEMA = "qtwin/1"
 
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="Model file, TOML or JSON.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Method = Annotated[str, typer.Option("--method", help="Analytic method; auto takes the best for the model.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="Analytic method. dispatcher: mmc, mgc, phase-type, exact; donor: exact, reduction; flexible: exact, "
+        "refined, mean-field, phase-type; network: product-form, chain. auto takes one and says which.",
+    ),
+]
 At = Annotated[
     str, typer.Option("--at", metavar="X,Y", help="Times for P(response > x), separated by commas.", show_default=False)
 ]
@@ -58,14 +65,18 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         parser=whole_number,
-        help="Jobs counted after warm-up, over all replications.",
+        help="Jobs counted after warm-up, over all replications; by default a second or two of work.",
         show_default=False,
     ),
 ]
 Replications = Annotated[
     int | None,
     typer.Option(
-        "--replications", metavar="K", parser=whole_number, help="Independent replications.", show_default=False
+        "--replications",
+        metavar="K",
+        parser=whole_number,
+        help="Independent replications, 32 by default.",
+        show_default=False,
     ),
 ]
 Precision = Annotated[

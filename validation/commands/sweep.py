@@ -19,7 +19,7 @@ def sweep(
         typer.Option(
             "--vary",
             metavar="PATH=A:B:N",
-            help="A number and its values; load scales all arrival rates.",
+            help="A number and its values, as interarrival.mean=0.2:0.4:5; may be repeated. load scales all arrivals.",
             show_default=False,
         ),
     ],
