@@ -109,3 +109,4 @@ def test_wrong_subgenerators(matrix: list[list[float]], match: str) -> None:
 
 def test_right_subgenerator_passes() -> None:
     assert check_subgenerator([[-1.0, 1.0], [0.0, -2.0]]).shape == (2, 2)
+    assert check_subgenerator([[-1e6, 0.0], [1e-6, -1e-6 - 1e-7]]).shape == (2, 2)  # twelve orders apart
