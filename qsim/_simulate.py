@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Any
 
+from qsim.arguments import real, times, whole
 from qsim.controls import Control, check, controlled_figures
 from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
@@ -22,6 +23,8 @@ from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
 
 DEFAULT_JOBS = 2_000_000
+#: More than anybody runs, and safe in 64 bits.
+MOST_JOBS, MOST_REPLICATIONS = 10**15, 10**6
 DEFAULT_REPLICATIONS = 32
 DEFAULT_JOB_BUDGET = 10_000_000_000
 DEFAULT_MEMORY_BUDGET = 1 << 30
@@ -114,11 +117,21 @@ def simulate(
     >>> figure.half_width < 0.02 * figure.value, abs(figure.value - 2.0) < 0.1
     (True, True)
     """
+    jobs, warmup, threads = whole("jobs", jobs), whole("warmup", warmup), whole("threads", threads)
+    job_budget, memory_budget = whole("job_budget", job_budget), whole("memory_budget", memory_budget)
+    precision, time_budget = real("precision", precision), real("time_budget", time_budget)
+    replications, seed = whole("replications", replications, needed=True), whole("seed", seed, needed=True)
+    confidence = real("confidence", confidence, needed=True)
     checks: list[tuple[str, Any, bool, str]] = [
-        ("jobs", jobs, jobs is None or jobs >= 1, "must be at least 1"),
+        ("jobs", jobs, jobs is None or 1 <= jobs <= MOST_JOBS, f"must lie between 1 and {MOST_JOBS}"),
         ("jobs", jobs, jobs is None or precision is None, "goes without precision; to limit it there is job_budget"),
         ("precision", precision, precision is None or 0 < precision < 1, "must lie between 0 and 1"),
-        ("replications", replications, replications >= 1, "must be at least 1"),
+        (
+            "replications",
+            replications,
+            1 <= replications <= MOST_REPLICATIONS,
+            f"must lie between 1 and {MOST_REPLICATIONS}",
+        ),
         (
             "replications",
             replications,
@@ -126,7 +139,7 @@ def simulate(
             f"must be at least {LEAST_REPLICATIONS} with precision",
         ),
         ("seed", seed, seed >= 0, "must not be negative"),
-        ("warmup", warmup, warmup is None or warmup >= 0, "must not be negative"),
+        ("warmup", warmup, warmup is None or 0 <= warmup <= MOST_JOBS, f"must lie between 0 and {MOST_JOBS}"),
         ("confidence", confidence, 0 < confidence < 1, "must lie between 0 and 1"),
         ("job_budget", job_budget, job_budget is None or job_budget >= 1, "must be at least 1"),
         ("job_budget", job_budget, job_budget is None or precision is not None, "goes with precision; else give jobs"),
@@ -141,7 +154,7 @@ def simulate(
     start, deadline = perf_counter(), None if time_budget is None else monotonic() + time_budget
     known = check(controls)
     options = Options(
-        at=tuple(float(x) for x in at),
+        at=times(at),
         means_only=means_only,
         controls=tuple(control.name for control in known),
         extra=extra,

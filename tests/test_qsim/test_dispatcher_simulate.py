@@ -221,6 +221,18 @@ def test_progress_counts_up() -> None:
     ("field", "options"),
     [
         ("jobs", {"jobs": 0}),
+        ("jobs", {"jobs": 1.5}),
+        ("jobs", {"jobs": "10"}),
+        ("jobs", {"jobs": math.inf}),
+        ("jobs", {"jobs": 10**30}),
+        ("replications", {"replications": 2.5}),
+        ("replications", {"replications": 10**12}),
+        ("seed", {"seed": None}),
+        ("seed", {"seed": 1.5}),
+        ("warmup", {"warmup": math.inf}),
+        ("confidence", {"confidence": "high"}),
+        ("at", {"at": 3.0}),
+        ("at", {"at": "3"}),
         ("replications", {"replications": 0}),
         ("seed", {"seed": -1}),
         ("warmup", {"warmup": -1}),
@@ -235,6 +247,13 @@ def test_wrong_options(field: str, options) -> None:
     with pytest.raises(InvalidModel) as found:
         qsim.simulate(EXAMPLE_E, **options)
     assert found.value.field == field
+
+
+def test_numbers_of_any_type_are_the_same_numbers() -> None:
+    """Counts as whole floats or NumPy integers; what comes back is plain and fits into JSON."""
+    plain = qsim.simulate(EXAMPLE_E, jobs=3200, seed=3, warmup=10, at=(2.0,))
+    other = qsim.simulate(EXAMPLE_E, jobs=3.2e3, seed=np.int64(3), warmup=np.int32(10), at=np.array([2.0]))
+    assert json.dumps(plain.to_dict() | {"seconds": 0}) == json.dumps(other.to_dict() | {"seconds": 0})
 
 
 def test_times_beyond_all_numbers() -> None:

@@ -17,6 +17,7 @@ import qtheory
 from qtheory.models import InvalidModel, Model, NotConverged, Unstable, load, plain
 
 SCHEMA = "qtwin/1"
+_MOST = 10**15
 
 ModelFile = Annotated[Path, typer.Argument(metavar="FILE", help="Model file, TOML or JSON.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -191,10 +192,12 @@ def cluster(address: str | None) -> Iterator[Executor | None]:
 
 
 def at_least(minimum: int, **values: int | None) -> None:
-    """Each option given must reach `minimum`."""
+    """Each count given must reach `minimum`, and none is more than anybody can run."""
     for name, value in values.items():
         if value is not None and value < minimum:
             raise InvalidModel(field=f"--{name}", rule=f"must be at least {minimum}", value=value)
+        if value is not None and value > _MOST:
+            raise InvalidModel(field=f"--{name}", rule=f"must be at most {_MOST}", value=value)
 
 
 def times(text: str, *, name: str = "at") -> tuple[float, ...]:
