@@ -11,6 +11,7 @@ from typing import Any
 
 import qsim
 import qtheory
+from qsim.arguments import whole
 from qtheory.measures import Key, model_data
 from qtheory.models import Dispatcher, InvalidModel, Model, NotConverged, Unstable
 from validation import steer
@@ -103,10 +104,19 @@ def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
+def _total(total: Any) -> int:
+    found = whole("total", total, needed=True)
+    if found < 2:
+        raise InvalidModel(field="total", rule="must be at least 2", value=total)
+    return found
+
+
 def check_objective(weights: Mapping[str, float] | None) -> dict[str, float]:
     """Weights on the mean responses of all, short, long and killed; all jobs where none are given."""
     if not weights:
         return {"all": 1.0}
+    if not isinstance(weights, Mapping):
+        raise InvalidModel(field="objective", rule="must map scopes to weights", value=weights)
     for scope, weight in weights.items():
         known = ("all", "short", "long", "killed")
         if scope not in known:
@@ -158,12 +168,16 @@ def search(
     InvalidModel : wrong options, or an objective over a class without jobs.
     Unstable : no split is stable; names the group that is overloaded in the least loaded one.
     """
-    if total < 2:
-        raise InvalidModel(field="total", rule="must be at least 2", value=total)
+    total = _total(total)
     for name, value in (("indifference", indifference), ("confidence", confidence)):
         if not 0 < value < 1:
             raise InvalidModel(field=name, rule="must lie between 0 and 1", value=value)
     start = perf_counter()
+    jobs, max_jobs = whole("jobs", jobs, needed=True), whole("max_jobs", max_jobs, needed=True)
+    seed = whole("seed", seed, needed=True)
+    for name, value, least in (("jobs", jobs, 1), ("max_jobs", max_jobs, 1), ("seed", seed, 0)):
+        if value < least:
+            raise InvalidModel(field=name, rule=f"must be at least {least}", value=value)
     weights = check_objective(objective)
     designs = [model.replace(servers=(n0, total - n0)) for n0 in range(1, total)]
     rows, used = _rank(designs, weights=weights, method=method)
@@ -289,8 +303,7 @@ def search_trace(
 
     Raises `InvalidModel` for wrong options or an objective over a class without jobs.
     """
-    if total < 2:
-        raise InvalidModel(field="total", rule="must be at least 2", value=total)
+    total = _total(total)
     start = perf_counter()
     weights = check_objective(objective)
     rows = []

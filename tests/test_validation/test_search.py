@@ -74,6 +74,11 @@ def test_wrong_objectives() -> None:
         validation.search(E, total=1)
     with pytest.raises(InvalidModel, match="objective"):
         validation.search(E, total=7, objective={"tall": 1.0})
+    with pytest.raises(InvalidModel, match="objective"):
+        validation.search(E, total=7, objective=[1.0])
+    for option in ({"total": None}, {"total": 7.5}, {"seed": -1}, {"jobs": 1.5}):
+        with pytest.raises(InvalidModel, match=next(iter(option))):
+            validation.search(E, **({"total": 7} | option))
     with pytest.raises(InvalidModel, match="no job is killed"):
         validation.search(E.replace(time_limit=math.inf), total=8, objective={"killed": 1.0})
 
