@@ -147,6 +147,9 @@ model = Dispatcher(
     service1=PhaseType(alpha=(0.7, 0.2), generator=((-2.0, 1.0), (0.5, -1.0))),
 )
 digest = hashlib.sha256(lower(model, options=Options(at=(2.0,))).run(seed=1, replication=0, jobs=200, warmup=50))
+variant = {"killed_join": "head", "grace": 0.2, "limits": Uniform(low=0.5, high=2.0)}
+digest.update(lower(model, options=Options(extra=variant)).run(seed=1, replication=0, jobs=200, warmup=50))
+digest.update(qsim.perfect(model.replace(interarrival=Exponential(mean=0.4)), samples=10).workload)
 for count in (3, 7):
     starts = np.empty(200)
     serve(*idle_servers(count), np.arange(200.0) / count, np.sin(np.arange(200.0)) + 1.0, 1.8, starts)
@@ -156,7 +159,7 @@ print(digest.hexdigest())
 
 
 def test_the_plain_twin_gives_the_same_bits() -> None:
-    """A short run compiled and as plain Python: every tally and histogram, and other numbers of servers."""
+    """Compiled and as plain Python: tallies and histograms of short runs, stationary draws, numbers of servers."""
     found = []
     for setting in ("0", "1"):
         settings = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": setting}
