@@ -67,7 +67,7 @@ def dask(address: str) -> Iterator[Executor]:
         from distributed import KilledWorker
     except ModuleNotFoundError as error:
         rule = f"needs Dask: install the extra qtwin[dask] ({error})"
-        raise InvalidModel(field="scheduler", rule=rule) from None
+        raise InvalidModel(field="scheduler", rule=rule, value=address) from None
     client = _connected(address)
     try:
         _check_workers(client, address)
