@@ -158,7 +158,8 @@ def _typed(
     found: list[_Typed] = []
     for reduced in sound_reductions(space, _ladder(traffic, marks=len(marks))):
         process = reduced.process
-        if process.order * least > states:
+        # One phase is a Poisson process: of bursty arrivals such a reduction has lost everything.
+        if process.order * least > states or (process.order == 1 and not traffic.poisson):
             continue
         arrivals = superposition(process, poisson(rate=traffic.long_rate)) if apart else process
         depth = deepest(servers=servers[1], phases=phases, states=states // process.order)
