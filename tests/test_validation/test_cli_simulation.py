@@ -11,52 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command_line import E, Qtwin
 
-from qtheory.models import Dispatcher, Exponential, plain, save
-from validation import cli
+from qtheory.models import plain
 
 ROOT = Path(__file__).resolve().parents[2]
-E = Dispatcher(
-    servers=(3, 4),
-    time_limit=3.0,
-    short_fraction=0.65,
-    interarrival=Exponential(mean=1 / 3),
-    service0=Exponential(mean=1.2),
-    service1=Exponential(mean=2.0),
-)
 COMMAND = (sys.executable, "-c", "from validation import cli; cli.main()")
-
-
-class Run:
-    """One command line, run in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *args: object) -> None:
-        capsys.readouterr()
-        self.status = cli.run([str(arg) for arg in args])
-        self.out, self.err = capsys.readouterr()
-
-    @property
-    def data(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self.out)
-        return data
-
-
-Qtwin = Callable[..., Run]
-
-
-@pytest.fixture
-def qtwin(capsys: pytest.CaptureFixture[str]) -> Qtwin:
-    return lambda *args: Run(capsys, *args)
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    path = tmp_path / "e.toml"
-    save(E, path)
-    return path
 
 
 def test_precision(qtwin: Qtwin, model: Path) -> None:
