@@ -390,3 +390,23 @@ def test_bursts_are_killed_together():
             assert abs(wait.value - truth) <= wait.error + within, (method, scope)
     assert "work dispersion" in found.method
     assert found["mean_wait", "group1"].error < 0.2 * found["mean_wait", "group1"].value
+
+
+@pytest.mark.parametrize("method", ["mgc", "phase-type"])
+def test_thousands_of_servers_at_light_load(method):
+    """Nobody waits: the mean response is that of the services, T + E[S0 | S0 > T] for killed jobs."""
+    one = Exponential(mean=1.0)
+    model = Dispatcher(
+        servers=(10_000, 10_000),
+        time_limit=2.0,
+        short_fraction=0.5,
+        interarrival=Exponential(mean=2e-4),
+        service0=one,
+        service1=one,
+    )
+    found = qtheory.solve(model, method=method)
+    killed = math.exp(-2.0)
+    assert found["mean_response", "killed"].value == pytest.approx(2.0 + 3.0, rel=1e-12)
+    assert found["mean_response", "all"].value == pytest.approx(1.0 + 0.5 * killed * 2.0, rel=1e-12)
+    if method == "phase-type":
+        assert "group0 by mgc: more than 100 servers" in found.method

@@ -196,6 +196,8 @@ def _wait_probability(offered: Traffic, *, waits: Waits, group: int) -> float:
         return probability
     service = offered.occupations[group].mean
     erlangs = erlang.erlang_c(offered_load=load * count, servers=count)
+    if erlangs == 0.0:  # thousands of servers: nobody waits
+        return probability
     constant = deterministic_law.wait_probability(
         arrival_rate=load * count / service, service_time=service, servers=count
     )

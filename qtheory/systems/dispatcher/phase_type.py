@@ -35,6 +35,8 @@ from qtheory.systems.dispatcher.waits import finiteness_of_mean, infinite_note
 
 #: States a level of a group without kills, for Poisson and for other arrivals.
 _STATES, _STATES_OF_RENEWAL = 130, 260
+#: Beyond so many servers the chains take minutes, and waits are rare or as `mgc` has them.
+_MANY_SERVERS = 100
 #: Least scv of intervals that a proper chain of few phases has.
 _LEAST_SCV = 0.2
 #: Phases of a fixed time in Group 0, scv of intervals below which those are not enough, and how far a step goes on.
@@ -125,14 +127,18 @@ def _offered(model: Dispatcher) -> Traffic:
 
 
 def _group(offered: Traffic, model: Dispatcher, *, group: int) -> _Group:
-    """By matrix-exponential times, or as `mgc` has it where those make no sound queue."""
+    """By matrix-exponential times, or as `mgc` has it where those make no sound queue or take minutes."""
+    if offered.rates[group] > 0.0 and model.servers[group] > _MANY_SERVERS:
+        return _by_mgc(offered, model, group=group, why=f"more than {_MANY_SERVERS} servers")
     try:
         return _group1(offered, model) if group else _group0(offered, servers=model.servers[0])
     except NotConverged:
-        delay = group_delay(offered, group=group, servers=model.servers)
-        return _Group(
-            delay=delay, apart={}, remark=f"group{group} by mgc: matrix-exponential times make no sound queue"
-        )
+        return _by_mgc(offered, model, group=group, why="matrix-exponential times make no sound queue")
+
+
+def _by_mgc(offered: Traffic, model: Dispatcher, *, group: int, why: str) -> _Group:
+    delay = group_delay(offered, group=group, servers=model.servers)
+    return _Group(delay=delay, apart={}, remark=f"group{group} by mgc: {why}")
 
 
 def _group0(offered: Traffic, *, servers: int) -> _Group:
