@@ -213,6 +213,13 @@ def test_human_output_holds_the_numbers(qtwin: Qtwin, model: Path) -> None:
     assert "unstable" in run.out
 
 
+def test_sweep_prints_errors_and_half_widths(qtwin: Qtwin, model: Path) -> None:
+    run = qtwin("sweep", model, "--vary", "load=0.5:0.8:2", "--simulate", "--jobs", "20000")
+    rows = [line for line in run.out.splitlines() if line.lstrip().startswith("load=")]
+    assert len(rows) == 2
+    assert all(line.count("+-") == 2 for line in rows)
+
+
 def test_sweep_rows(qtwin: Qtwin, model: Path) -> None:
     run = qtwin("sweep", model, "--vary", "servers.0=2:4:3", "--vary", "load=0.5:1:2", "--json")
     rows = run.data["rows"]

@@ -46,7 +46,7 @@ def sweep(
     if method not in known:
         raise InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
     from validation import report
-    from validation.commands.tables import number, progress, show
+    from validation.commands.tables import progress, show
 
     if out is not None:
         report.check_folder(out)
@@ -67,9 +67,7 @@ def sweep(
     table = []
     for row in rows:
         point = ", ".join(f"{name}={value:g}" for name, value in row["point"].items())
-        table.append(
-            (point, *(number(_value(row[part])) for part in ("measures", "simulated") if part in row), _said(row))
-        )
+        table.append((point, *(_told(row[part]) for part in ("measures", "simulated") if part in row), _said(row)))
     columns = ("point", "mean response", *(["simulated"] if any("simulated" in row for row in rows) else []), "")
     width = len(columns)
     show(f"{file}: sweep", columns, [(*row[:-1], *[""] * (width - len(row)), row[-1]) for row in table])
@@ -78,14 +76,16 @@ def sweep(
     return 0
 
 
-def _value(measures: list[dict[str, Any]]) -> float | None:
-    """The mean response of all jobs, or the mean number where there is none."""
+def _told(measures: list[dict[str, Any]]) -> str:
+    """The mean response of all jobs, or the mean number where there is none, with its error or half-width."""
+    from validation.commands.tables import number
+
     for name in ("mean_response", "mean_number"):
         for row in measures:
             if (row["measure"], row["scope"]) == (name, "all"):
-                value: float | None = row["value"]
-                return value
-    return None
+                within = number(row.get("error", row.get("half_width")), digits=2)
+                return f"{number(row['value'])} +- {within}"
+    return "-"
 
 
 def _said(row: dict[str, Any]) -> str:
