@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from scipy.stats import t as student
 
@@ -26,13 +27,40 @@ def detectable(estimate: HasStandardError, known_within: float = 0.0) -> float:
     return margin * estimate.standard_error + known_within
 
 
-def assert_agrees(estimate: HasStandardError, truth: float, *, power: float, known_within: float = 0.0) -> None:
+def assert_agrees(
+    estimate: HasStandardError, truth: float, *, power: float, known_within: float = 0.0, scale: float | None = None
+) -> None:
     """The estimate is compatible with the truth, and an error of `power` (relative to it) would have been seen.
 
-    `known_within` widens the test by what is unknown of the truth itself.
+    `known_within` widens the test by what is unknown of the truth itself; `power` is relative to `scale` where that
+    is given, for truths near 0.
     """
     excess = abs(estimate.value - truth) - known_within
     limit = critical_value(estimate.replications) * estimate.standard_error
     assert excess <= limit, f"{estimate} against {truth}: off by {excess / estimate.standard_error:.1f} errors"
-    seen = detectable(estimate, known_within) / abs(truth)
+    seen = detectable(estimate, known_within) / (scale or abs(truth))
     assert seen <= power, f"this run would only have seen a relative error of {seen:.3g}, not of {power}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of one of the package's own estimates."""
+
+    value: float
+    standard_error: float
+    replications: int
+
+
+def assert_figure_agrees(
+    estimate: Any,
+    key: tuple[Any, ...],
+    truth: float,
+    *,
+    power: float,
+    known_within: float = 0.0,
+    scale: float | None = None,
+) -> None:
+    """`assert_agrees` for one figure of a `qsim.Estimate`."""
+    figure = estimate[key]
+    compared = Compared(figure.value, figure.se, estimate.replications)
+    assert_agrees(compared, truth, power=power, known_within=known_within, scale=scale)

@@ -173,7 +173,8 @@ class TestPolicies:
 
     def test_a_class_of_one_route_needs_no_split(self):
         classes = [CLASSES[0], {"name": "class2", "rate": 1.0, "routes": [["s2"]]}]
-        parse(data(policy={"kind": "bernoulli", "split": {"class1": [0.5, 0.5]}}, classes=classes))
+        model = parse(data(policy={"kind": "bernoulli", "split": {"class1": [0.5, 0.5]}}, classes=classes))
+        assert model.policy.split == {"class1": (0.5, 0.5)}
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json"])

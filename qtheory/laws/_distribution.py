@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +116,7 @@ class Distribution(ABC):
         if np.any(inner):
             with np.errstate(all="ignore"):
                 out[inner] = np.clip(self._quantile(levels[inner]), low, high)
-        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]  # as `Values` says
+        return _like(p, out)
 
     # Moments of parts
 
@@ -296,7 +296,7 @@ class Distribution(ABC):
         if array.size and array.min() >= 0.0 and array.max() < math.inf:  # false also for nan
             with np.errstate(all="ignore"):
                 whole = hook(array if array.ndim else array[None])
-            return whole if array.ndim else whole.item()  # type: ignore[return-value]  # as `Values` says
+            return _like(t, whole)
         if np.any(np.isnan(array)):
             raise InvalidModel(field="t", rule="must be a number", value=t)
         inside = (array >= 0.0) & (array < math.inf)
@@ -304,7 +304,12 @@ class Distribution(ABC):
         if np.any(inside):
             with np.errstate(all="ignore"):
                 out[inside] = hook(array[inside])
-        return out.item() if out.ndim == 0 else out  # type: ignore[return-value]  # as `Values` says
+        return _like(t, out)
+
+
+def _like(asked: Values, found: FloatArray) -> Values:
+    """`found` as a number where a number was `asked`; the type checker cannot know that their shapes go together."""
+    return cast("Values", found if np.ndim(asked) else found.item())
 
 
 def _each(function: Callable[[float], float], t: FloatArray) -> FloatArray:

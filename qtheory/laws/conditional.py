@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,19 +17,22 @@ _LEFT = 1e-6
 
 
 class _Restricted(Distribution):
-    """S on one side of a limit."""
+    """S on one `side` of a limit."""
 
-    def __init__(self, base: Distribution, *, limit: float, side: str) -> None:
+    side: ClassVar[str]
+
+    def __init__(self, base: Distribution, *, limit: float) -> None:
         self._base, self._limit = base, limit
         if not self._share > 0.0:
-            raise InvalidModel(field="limit", rule=f"must leave some probability {side} it", value=limit)
+            raise InvalidModel(field="limit", rule=f"must leave some probability {self.side} it", value=limit)
 
     @property
+    @abstractmethod
     def _share(self) -> float:
-        raise NotImplementedError
+        """Probability of that side."""
 
     def tabulated(self) -> Distribution:
-        return type(self)(self._base.tabulated(), limit=self._limit)  # type: ignore[call-arg]  # each subclass names its side
+        return type(self)(self._base.tabulated(), limit=self._limit)
 
     @property
     def density_share(self) -> float:
@@ -56,9 +61,10 @@ class Upto(_Restricted):
     """S given S <= limit."""
 
     name = "law up to a limit"
+    side = "up to"
 
     def __init__(self, base: Distribution, *, limit: float) -> None:
-        super().__init__(base, limit=limit, side="up to")
+        super().__init__(base, limit=limit)
         points, masses = base.atoms
         self.atoms = (points[points <= limit], masses[points <= limit] / self._share)
 
@@ -95,9 +101,10 @@ class Above(_Restricted):
     """S given S > limit."""
 
     name = "law above a limit"
+    side = "above"
 
     def __init__(self, base: Distribution, *, limit: float) -> None:
-        super().__init__(base, limit=limit, side="above")
+        super().__init__(base, limit=limit)
         self.tail_index = base.tail_index
         points, masses = base.atoms
         self.atoms = (points[points > limit], masses[points > limit] / self._share)

@@ -106,8 +106,9 @@ class ProductDistribution(Distribution):
         one, two = self._outer.density_share, self._inner.density_share
         return one * two + one * math.fsum(masses2[points2 > 0]) + two * math.fsum(masses[points > 0])
 
+    # A plain attribute in the base; here cached, for two logs have as many pairs as need seconds, and few ask.
     @cached_property
-    def atoms(self) -> Atoms:  # type: ignore[override]  # worked out at first use: a product of logs may have many
+    def atoms(self) -> Atoms:  # type: ignore[override]
         (points, masses), (points2, masses2) = self._outer.atoms, self._inner.atoms
         if points.size * points2.size > _MOST_PAIRS:
             rule = f"have more than {_MOST_PAIRS} pairs of recorded values: shorten one of them"

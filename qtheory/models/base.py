@@ -34,7 +34,8 @@ Threshold = Annotated[int, Meta(ge=1, le=2**53)] | Annotated[float, Meta(ge=1, e
 class FrozenDict(dict[K, V]):
     """A read-only mapping that hashes by its items, whatever their order."""
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict says None: a frozen one can hash
+    # `dict` declares `__hash__ = None` since it can change, and this one cannot.
+    def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import anchors
-import calibrated
 import numpy as np
 import pytest
+from calibrated import assert_figure_agrees, critical_value
 from shared_data import SHARED, needs_shared
 
 import qsim
@@ -23,18 +23,6 @@ from qsim.lower import Options, lower
 from qtheory.models import Deterministic, Dispatcher, Exponential, Gamma, Hyperexponential, InvalidModel, Pareto, parse
 
 EXAMPLE_E = parse(anchors.EXAMPLE_E_MODEL)
-
-
-class Compared:
-    """An estimate as `calibrated` wants it."""
-
-    def __init__(self, estimate, key) -> None:
-        figure = estimate[key]
-        self.value, self.standard_error, self.replications = figure.value, figure.se, estimate.replications
-
-
-def assert_agrees(estimate, key, truth: float, *, power: float, known_within: float = 0.0) -> None:
-    calibrated.assert_agrees(Compared(estimate, key), truth, power=power, known_within=known_within)
 
 
 def single_group(law, *, load: float, servers: int) -> Dispatcher:
@@ -52,17 +40,17 @@ def single_group(law, *, load: float, servers: int) -> Dispatcher:
 def test_mm1() -> None:
     """Response is exponential with rate mu - lambda; wait is 0 with probability 1 - rho."""
     estimate = qsim.simulate(single_group(Exponential(mean=1.0), load=0.6, servers=1), jobs=1_600_000, at=(5.0,))
-    assert_agrees(estimate, ("mean_response", "all"), 2.5, power=0.06)
-    assert_agrees(estimate, ("mean_number", "all"), 1.5, power=0.06)
-    assert_agrees(estimate, ("mean_queue", "all"), 0.9, power=0.09)
-    assert_agrees(estimate, ("utilisation", "group1"), 0.6, power=0.02)
-    assert_agrees(estimate, ("throughput", "all"), 0.6, power=0.02)
-    assert_agrees(estimate, ("wait_probability", "all"), 0.6, power=0.02)
-    assert_agrees(estimate, ("tail_response", "all", 5.0), math.exp(-2.0), power=0.1)
+    assert_figure_agrees(estimate, ("mean_response", "all"), 2.5, power=0.06)
+    assert_figure_agrees(estimate, ("mean_number", "all"), 1.5, power=0.06)
+    assert_figure_agrees(estimate, ("mean_queue", "all"), 0.9, power=0.09)
+    assert_figure_agrees(estimate, ("utilisation", "group1"), 0.6, power=0.02)
+    assert_figure_agrees(estimate, ("throughput", "all"), 0.6, power=0.02)
+    assert_figure_agrees(estimate, ("wait_probability", "all"), 0.6, power=0.02)
+    assert_figure_agrees(estimate, ("tail_response", "all", 5.0), math.exp(-2.0), power=0.1)
     for level in (0.5, 0.9, 0.95, 0.99):
         quantile = -math.log(1 - level) / 0.4
-        assert_agrees(estimate, (f"p{100 * level:.0f}_response", "all"), quantile, power=0.15)
-    assert_agrees(estimate, ("p90_wait", "long"), math.log(6.0) / 0.4, power=0.15)
+        assert_figure_agrees(estimate, (f"p{100 * level:.0f}_response", "all"), quantile, power=0.15)
+    assert_figure_agrees(estimate, ("p90_wait", "long"), math.log(6.0) / 0.4, power=0.15)
     assert estimate["p50_response", "all"].value == estimate["p50_response", "long"].value
 
 
@@ -77,7 +65,7 @@ def test_mm1() -> None:
 def test_mg1(law, scv: float) -> None:
     """Pollaczek-Khinchine: E[W] = rho (1 + scv) / (2 (1 - rho)) for mean service 1."""
     estimate = qsim.simulate(single_group(law, load=0.5, servers=1), jobs=1_000_000, means_only=True)
-    assert_agrees(estimate, ("mean_wait", "all"), 0.5 * (1 + scv), power=0.12)
+    assert_figure_agrees(estimate, ("mean_wait", "all"), 0.5 * (1 + scv), power=0.12)
 
 
 @pytest.mark.parametrize("servers", [2, 5, 10, 40])
@@ -89,19 +77,19 @@ def test_mmc(servers: int) -> None:
         blocking = load * blocking / (k + load * blocking)
     waiting = blocking / (1 - 0.8 * (1 - blocking))
     estimate = qsim.simulate(single_group(Exponential(mean=1.0), load=0.8, servers=servers), jobs=2_000_000)
-    assert_agrees(estimate, ("wait_probability", "all"), waiting, power=0.25)
-    assert_agrees(estimate, ("mean_wait", "all"), waiting / (0.2 * servers), power=0.4)
-    assert_agrees(estimate, ("mean_queue", "group1"), waiting * 0.8 / 0.2, power=0.4)
+    assert_figure_agrees(estimate, ("wait_probability", "all"), waiting, power=0.25)
+    assert_figure_agrees(estimate, ("mean_wait", "all"), waiting / (0.2 * servers), power=0.4)
+    assert_figure_agrees(estimate, ("mean_queue", "group1"), waiting * 0.8 / 0.2, power=0.4)
 
 
 @pytest.mark.parametrize("servers", [(3, 4), (4, 3)])
 def test_example_e(servers) -> None:
     estimate = qsim.simulate(EXAMPLE_E.replace(servers=servers), jobs=4_000_000)
     truth = anchors.EXAMPLE_E_RESPONSE[servers]
-    assert_agrees(estimate, ("mean_response", "all"), truth.value, known_within=truth.within, power=0.12)
+    assert_figure_agrees(estimate, ("mean_response", "all"), truth.value, known_within=truth.within, power=0.12)
     kills = anchors.EXAMPLE_E_KILL_PROBABILITY.value
-    assert_agrees(estimate, ("kill_probability", "group0"), kills, power=0.02)
-    assert_agrees(estimate, ("kill_probability", "all"), 0.65 * kills, power=0.02)
+    assert_figure_agrees(estimate, ("kill_probability", "group0"), kills, power=0.02)
+    assert_figure_agrees(estimate, ("kill_probability", "all"), 0.65 * kills, power=0.02)
 
 
 def test_example_d() -> None:
@@ -109,7 +97,7 @@ def test_example_d() -> None:
     estimate = qsim.simulate(parse(anchors.EXAMPLE_D_MODEL), jobs=4_000_000, means_only=True)
     for (n0, scope), truth in anchors.EXAMPLE_D_RESPONSE.items():
         if n0 == 4:
-            assert_agrees(estimate, ("mean_response", scope), truth.value, known_within=truth.within, power=0.1)
+            assert_figure_agrees(estimate, ("mean_response", scope), truth.value, known_within=truth.within, power=0.1)
 
 
 @needs_shared
@@ -126,7 +114,7 @@ def test_recorded_truths(place: int) -> None:
             if (measure, scope) in estimate.measures:
                 figure = estimate[measure, scope]
                 within = 3 * half_width + sum(bin_width)
-                limit = calibrated.critical_value(estimate.replications) * figure.se
+                limit = critical_value(estimate.replications) * figure.se
                 assert abs(figure.value - value) <= limit + within, (system["name"], measure, scope, figure, value)
 
 

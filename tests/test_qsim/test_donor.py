@@ -7,7 +7,7 @@ import math
 import anchors
 import numpy as np
 import pytest
-from calibrated import FALSE_ALARM
+from calibrated import FALSE_ALARM, assert_figure_agrees
 from donor_cases import random_model, reference_policy, standing
 from reference_donor import replay_donor, serves, simulate_donor, tally_donor
 from scipy.stats import t as student
@@ -211,17 +211,6 @@ class TestSwitchingTime:
         assert paid.details["switches"] == pytest.approx(free.details["switches"], abs=3)
 
 
-def assert_near(figure, truth, *, replications, power, known_within=0.0):
-    """The figure is compatible with the truth, and a relative error of `power` would have been seen (chance .9).
-
-    False-alarm rate 1e-8 a comparison.
-    """
-    critical = student.isf(FALSE_ALARM / 2, replications - 1)
-    assert abs(figure.value - truth) <= critical * figure.se + known_within, (figure, truth)
-    seen = (critical + student.isf(0.1, replications - 1)) * figure.se + known_within
-    assert seen <= power * abs(truth), f"this run would only have seen a relative error of {seen / abs(truth):.3g}"
-
-
 MILD = {"mu1": 1.0, "mu12": 1.0, "mu2": 0.5}
 AGREEMENT = [
     (T1(t1=3), 0.9, 0.4, MILD),
@@ -243,7 +232,7 @@ class TestAgreement:
         model = standing(policy, rho1=rho1, rho2=rho2, rates=rates)
         found = qsim.simulate(model, jobs=480_000, warmup=2000, replications=32, seed=9, means_only=True, chain=chain)
         for key, value in qtheory.solve(model).measures.items():
-            assert_near(found[key], value.value, replications=32, power=0.2)
+            assert_figure_agrees(found, key, value.value, power=0.2)
 
     @pytest.mark.parametrize(
         ("policy", "law1", "law2"),
@@ -291,17 +280,17 @@ class TestAgreement:
         model = standing(T2(t2=1), rho1=0.8, rho2=rho, rates={"mu1": 1.0, "mu12": 1.0, "mu2": 1.0}, work2=law)
         truth = rho + rho**2 * (1 + laws.scv(law)) / (2 * (1 - rho))
         found = qsim.simulate(model, jobs=640_000, warmup=2000, replications=32, seed=12, means_only=True)
-        assert_near(found["mean_number", "queue2"], truth, replications=32, power=0.2)
-        assert_near(found["throughput", "queue2"], rho, replications=32, power=0.02)
+        assert_figure_agrees(found, ("mean_number", "queue2"), truth, power=0.2)
+        assert_figure_agrees(found, ("throughput", "queue2"), rho, power=0.02)
 
     @pytest.mark.slow
     def test_published_numbers(self):
         """T1(3), rho1 = 1.15, rho2 = .4 in the figures' own rates, where type 2 is rare and slow."""
         _, rho1, rho2, n1, n2, response = anchors.DONOR_NUMBERS[0]
         found = qsim.simulate(standing(T1(t1=3), rho1=rho1, rho2=rho2), jobs=16_000_000, seed=13, means_only=True)
-        assert_near(found["mean_number", "queue1"], n1.value, replications=32, power=0.02)
-        assert_near(found["mean_number", "queue2"], n2.value, replications=32, power=0.1)
-        assert_near(found["mean_response", "all"], response.value, replications=32, power=0.1)
+        assert_figure_agrees(found, ("mean_number", "queue1"), n1.value, power=0.02)
+        assert_figure_agrees(found, ("mean_number", "queue2"), n2.value, power=0.1)
+        assert_figure_agrees(found, ("mean_response", "all"), response.value, power=0.1)
 
 
 class TestResponses:
@@ -314,11 +303,11 @@ class TestResponses:
                 for level, name in ((0.5, "p50_response"), (0.95, "p95_response"), (0.99, "p99_response")):
                     truth = -math.log(1 - level) / rate
                     # Buckets of relative width 2^-9 add to what can be known of a quantile.
-                    assert_near(found[name, scope], truth, replications=32, power=0.15, known_within=truth / 512)
+                    assert_figure_agrees(found, (name, scope), truth, power=0.15, known_within=truth / 512)
                 for time in (1.0, 4.0):
                     truth = math.exp(-rate * time)
-                    assert_near(found["tail_response", scope, time], truth, replications=32, power=0.2)
-                assert_near(found["wait_probability", scope], 0.5, replications=32, power=0.03)
+                    assert_figure_agrees(found, ("tail_response", scope, time), truth, power=0.2)
+                assert_figure_agrees(found, ("wait_probability", scope), 0.5, power=0.03)
 
     def test_waits_by_pieces(self):
         """Work conserved: mean wait + mean service = mean response for type 2, whose service is 1 / mu2."""
@@ -369,7 +358,7 @@ class TestRuns:
     def test_one_type_only(self, chain):
         found = qsim.simulate(standing(T1(t1=3), rho1=1.2, rho2=0.0), jobs=400_000, seed=2, chain=chain)
         r = 0.6
-        assert_near(found["mean_number", "queue1"], 2 * r / (1 - r * r), replications=32, power=0.1)
+        assert_figure_agrees(found, ("mean_number", "queue1"), 2 * r / (1 - r * r), power=0.1)
         assert ("mean_response", "queue2") not in found.measures
 
     def test_rings_grow(self):

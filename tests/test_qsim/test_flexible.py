@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from calibrated import critical_value
+from calibrated import FALSE_ALARM, assert_figure_agrees, critical_value
 from reference_flexible import replay_flexible
-from scipy.stats import t as student
 
 import qsim
 import qtheory
@@ -40,7 +39,6 @@ from qtheory.models import (
 )
 from qtheory.queues import erlang
 
-FALSE_ALARM = 1e-8
 HYPER = Hyperexponential(probabilities=(0.9, 0.1), means=(0.5, 5.5))
 
 # N. Gast (2017), Proc. ACM Meas. Anal. Comput. Syst. 1(1), art. 17, and N. Gast and B. Van Houdt (2017), ibid. 1(2),
@@ -61,16 +59,6 @@ def serve(rule, arrivals, sizes, kinds, picks, ties, queues, held, spare, keys, 
 
 def model(**fields):
     return Flexible(**{"queues": 2, "load": 0.7, "flexible_fraction": 0.4, "choices": 2} | fields)
-
-
-def agrees(estimate, key, truth, *, power, within=0.0, scale=None):
-    """The estimate is compatible with the truth; an error of `power` times `scale` would have been seen (p = .9)."""
-    figure = estimate[key]
-    excess = abs(figure.value - truth) - within
-    limit = critical_value(estimate.replications, FALSE_ALARM) * figure.se
-    assert excess <= limit, (key, figure, truth)
-    seen = limit + float(student.isf(0.1, estimate.replications - 1)) * figure.se + within
-    assert seen <= power * (scale or abs(truth)), (key, seen, truth)
 
 
 # Structures
@@ -309,7 +297,7 @@ def test_against_exact_answers(kernel, fields):
         if key in run.measures and run[key].se > 0:
             # A median wait next to 0 is judged by the scale of waits, not by itself.
             scale = max(value.value, truth["mean_wait", "all"].value) if key[0].endswith("_wait") else None
-            agrees(run, key, value.value, power=0.1, within=value.error, scale=scale)
+            assert_figure_agrees(run, key, value.value, power=0.1, known_within=value.error, scale=scale)
             compared += 1
     assert compared >= 38
 
@@ -325,7 +313,7 @@ def test_jump_chain(queues, choices, power):
     if queues <= 3:
         truth = qtheory.solve(m, method="exact", tolerance=1e-6)
         for key in run.measures:
-            agrees(run, key, truth[key].value, power=power, within=truth[key].error)
+            assert_figure_agrees(run, key, truth[key].value, power=power, known_within=truth[key].error)
     else:
         other = qsim.simulate(m, jobs=1_000_000, replications=32, seed=6)
         assert other.details["kernel"] == "events"
@@ -356,23 +344,23 @@ def test_without_choice_is_mg1(fields):
     """p = 0: Pollaczek-Khinchine with a law that has no phases."""
     m = model(queues=9, flexible_fraction=0.0, load=0.6, service=Deterministic(value=2.0), **fields)
     run = qsim.simulate(m, jobs=2_000_000, replications=32, seed=2)
-    agrees(run, ("mean_response", "all"), 2.0 + 2.0 * 0.6 / (2 * 0.4), power=0.02)
-    agrees(run, ("wait_probability", "all"), 0.6, power=0.02)
+    assert_figure_agrees(run, ("mean_response", "all"), 2.0 + 2.0 * 0.6 / (2 * 0.4), power=0.02)
+    assert_figure_agrees(run, ("wait_probability", "all"), 0.6, power=0.02)
 
 
 def test_sharing_without_choice_is_insensitive():
     m = model(queues=4, flexible_fraction=0.0, load=0.6, service=HYPER, discipline="ps")
     run = qsim.simulate(m, jobs=1_000_000, replications=32, seed=2)
-    agrees(run, ("mean_response", "all"), 1.0 / 0.4, power=0.1)
-    agrees(run, ("utilisation", "all"), 0.6, power=0.05)
+    assert_figure_agrees(run, ("mean_response", "all"), 1.0 / 0.4, power=0.1)
+    assert_figure_agrees(run, ("utilisation", "all"), 0.6, power=0.05)
 
 
 def test_least_workload_of_all_is_mmn():
     m = model(queues=20, flexible_fraction=1.0, choices="all", shortest="workload", load=0.9)
     run = qsim.simulate(m, jobs=3_000_000, replications=32, seed=4)
     waits = float(erlang.erlang_c(offered_load=18.0, servers=20.0))
-    agrees(run, ("wait_probability", "all"), waits, power=0.1)
-    agrees(run, ("mean_response", "all"), 1.0 + waits / 2.0, power=0.06)
+    assert_figure_agrees(run, ("wait_probability", "all"), waits, power=0.1)
+    assert_figure_agrees(run, ("mean_response", "all"), 1.0 + waits / 2.0, power=0.06)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +371,7 @@ def test_many_queues_agree_with_the_refined_mean_field(jobs, power):
     m = model(queues=100, load=0.9, flexible_fraction=1.0)
     run = qsim.simulate(m, jobs=jobs, replications=32, seed=8, means_only=True)
     refined = qtheory.solve(m, method="refined")["mean_response", "all"]
-    agrees(run, ("mean_response", "all"), refined.value, power=power, within=refined.error)
+    assert_figure_agrees(run, ("mean_response", "all"), refined.value, power=power, known_within=refined.error)
 
 
 @pytest.mark.parametrize("ties", ["random", "lowest"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anchors
 import numpy as np
 import pytest
-from calibrated import FALSE_ALARM
+from calibrated import FALSE_ALARM, assert_figure_agrees
 from network_cases import POLICIES, figure, name, random_network, small
 from reference_network import simulate_network
 from scipy.stats import t as student
@@ -28,16 +28,6 @@ def simulate(model, *, jobs, seed=1, **options):
     return qsim.simulate(model, jobs=jobs, seed=seed, verdict=False, **options)
 
 
-def agree(estimate, key, truth, *, within=0.0, power):
-    """The estimate fits the truth at a false-alarm rate of 1e-8, and a relative error of `power` would be seen."""
-    figure = estimate[key]
-    degrees = estimate.replications - 1
-    excess = abs(figure.value - truth) - within
-    assert excess <= student.isf(FALSE_ALARM / 2, degrees) * figure.se, (key, figure, truth)
-    seen = (student.isf(FALSE_ALARM / 2, degrees) + student.isf(0.1, degrees)) * figure.se + within
-    assert seen <= power * abs(truth), (key, seen / abs(truth))
-
-
 @pytest.mark.parametrize("policy", POLICIES, ids=name)
 def test_every_policy_against_its_exact_chain(policy):
     """Five places, two pairs of duplicates: mean jobs in all, by class and by server; errors of 5 to 15 % are seen."""
@@ -46,7 +36,7 @@ def test_every_policy_against_its_exact_chain(policy):
     estimate = simulate(model, jobs=320_000, seed=11)
     for scope in ("all", "class1", "class2", "a", "b", "c"):
         value = exact["mean_number", scope]
-        agree(estimate, ("mean_number", scope), value.value, within=value.error, power=0.15)
+        assert_figure_agrees(estimate, ("mean_number", scope), value.value, known_within=value.error, power=0.15)
     for measure, scope in (
         ("mean_response", "class1"),
         ("mean_queue", "all"),
@@ -54,7 +44,7 @@ def test_every_policy_against_its_exact_chain(policy):
         ("throughput", "c"),
     ):
         value = exact[measure, scope]
-        agree(estimate, (measure, scope), value.value, within=value.error, power=0.15)
+        assert_figure_agrees(estimate, (measure, scope), value.value, known_within=value.error, power=0.15)
 
 
 @pytest.mark.parametrize("kind", ["jsq", "jsr", "maxweight"])
@@ -68,7 +58,7 @@ def test_leaving_is_a_choice_where_one_route_begins_another(kind):
         estimate = simulate(model, jobs=320_000)
         for scope in ("all", "a", "b"):
             value = exact["mean_number", scope]
-            agree(estimate, ("mean_number", scope), value.value, within=value.error, power=0.15)
+            assert_figure_agrees(estimate, ("mean_number", scope), value.value, known_within=value.error, power=0.15)
 
 
 class TestKnownTotals:
@@ -76,18 +66,18 @@ class TestKnownTotals:
     def test_light_and_middling(self, case):
         which, rate, policy, anchor = TOTALS[case]
         estimate = simulate(figure(which, rate=rate, policy=policy), jobs=2_000_000, seed=3)
-        agree(estimate, ("mean_number", "all"), anchor.value, within=anchor.within, power=0.05)
+        assert_figure_agrees(estimate, ("mean_number", "all"), anchor.value, known_within=anchor.within, power=0.05)
 
     def test_product_form(self):
         """Figure 1 under the static split: 24.25 jobs."""
         estimate = simulate(figure("fig1", rate=1.0, policy=SPLIT), jobs=1_600_000, seed=4)
-        agree(estimate, ("mean_number", "all"), 24.25, power=0.15)
+        assert_figure_agrees(estimate, ("mean_number", "all"), 24.25, power=0.15)
 
     def test_class_1_alone(self):
         model = figure("fig1", rate=1.0, policy=JSR, classes=1)
         estimate = simulate(model, jobs=1_600_000, seed=5)
         for scope, anchor in anchors.NETWORK_CLASS1_ALONE.items():
-            agree(estimate, ("mean_number", scope), anchor.value, within=anchor.within, power=0.06)
+            assert_figure_agrees(estimate, ("mean_number", scope), anchor.value, known_within=anchor.within, power=0.06)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("case", TOTALS)
@@ -95,7 +85,7 @@ class TestKnownTotals:
         """Within the intervals of the known totals; those at loads near theta* are wide themselves."""
         which, rate, policy, anchor = TOTALS[case]
         estimate = simulate(figure(which, rate=rate, policy=policy), jobs=24_000_000, seed=6)
-        agree(estimate, ("mean_number", "all"), anchor.value, within=anchor.within, power=0.17)
+        assert_figure_agrees(estimate, ("mean_number", "all"), anchor.value, known_within=anchor.within, power=0.17)
         if rate <= 1.0:
             assert estimate["mean_number", "all"].half_width < 0.01 * anchor.value + anchor.within
 
@@ -112,7 +102,7 @@ class TestRandomNetworks:
                 limit = student.isf(FALSE_ALARM / 2, estimate.replications - 1)
                 slack = limit * estimate[key].se + 1e-9 * abs(exact[key].value)
                 assert abs(estimate[key].value - exact[key].value) <= slack, key
-        agree(estimate, ("mean_number", "all"), exact["mean_number", "all"].value, power=0.1)
+        assert_figure_agrees(estimate, ("mean_number", "all"), exact["mean_number", "all"].value, power=0.1)
 
     @pytest.mark.parametrize("policy", ["jsq", "jsr", "jsq-as", "maxweight"])
     @pytest.mark.parametrize("seed", range(3))
@@ -122,7 +112,7 @@ class TestRandomNetworks:
         model = random_network(rng, policy={"kind": policy}, load=0.3)
         estimate = simulate(model, jobs=160_000, seed=seed)
         for c in model.classes:
-            agree(estimate, ("throughput", c.name), c.rate, power=0.2)
+            assert_figure_agrees(estimate, ("throughput", c.name), c.rate, power=0.2)
         for server, rate in model.servers.items():
             if ("throughput", server) in estimate.measures:
                 moved, busy = estimate["throughput", server], estimate["utilisation", server]
@@ -187,7 +177,7 @@ class TestRuns:
         assert busy["mean_number", "all"].value > empty["mean_number", "all"].value + 10
         late = simulate(model, jobs=160_000, warmup=5000, start={"b": 50, "class1/c": 30})
         right = qtheory.solve(model)["mean_number", "all"]
-        agree(late, ("mean_number", "all"), right.value, within=right.error, power=0.12)
+        assert_figure_agrees(late, ("mean_number", "all"), right.value, known_within=right.error, power=0.12)
 
     def test_servers_without_traffic_have_no_measures(self):
         estimate = simulate(figure("fig1", rate=1.0, policy=JSR, classes=1), jobs=3200)

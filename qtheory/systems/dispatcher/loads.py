@@ -75,7 +75,8 @@ class Traffic:
         Thinning a renewal process of scv c2 with probability p leaves p c2 + 1 - p.  Kills are the thinning of
         the arrivals displaced by bounded times in the long run, so that for Group 1 p = 1 - p0 + p0 q.
         """
-        return tuple(1.0 + rate / self.rate * (self.scv - 1.0) for rate in self.rates)  # type: ignore[return-value]  # two rates, two values
+        beyond = (self.scv - 1.0) / self.rate
+        return 1.0 + self.rates[0] * beyond, 1.0 + self.rates[1] * beyond
 
     @cached_property
     def occupation0(self) -> Distribution:

@@ -112,6 +112,6 @@ def user_function(model: Network, *, weights: ArrayLike) -> PiecewiseLinear:
     labels = []
     for row in table:
         carrying = np.flatnonzero(row > 0)
-        label = (np.unique(expansion.klass[carrying]), np.unique(expansion.route[carrying]), carrying)
-        labels.append(tuple(tuple(part.tolist()) for part in label))
-    return PiecewiseLinear(weights=table, labels=tuple(labels))  # type: ignore[arg-type]  # three parts each
+        classes, routes = np.unique(expansion.klass[carrying]), np.unique(expansion.route[carrying])
+        labels.append((tuple(classes.tolist()), tuple(routes.tolist()), tuple(carrying.tolist())))
+    return PiecewiseLinear(weights=table, labels=tuple(labels))
