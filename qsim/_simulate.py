@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from time import monotonic, perf_counter
 from typing import Any
 
+from qsim import warmup as warmups
 from qsim.arguments import real, times, whole
 from qsim.controls import Control, check, controlled_figures
 from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
 from qsim.precision import LEAST_REPLICATIONS, Budgets, Outcome, Pursuit, goal, relative, so_far
 from qsim.replications import Length, Record, Runner, window, workers
-from qsim.warmup import check_warmup
 from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
@@ -62,6 +62,7 @@ def simulate(
     job_budget: int | None = None,
     time_budget: float | None = None,
     memory_budget: int | None = None,
+    check_warmup: bool | None = None,
     store: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     executor: Executor | None = None,
@@ -77,8 +78,7 @@ def simulate(
     jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`); None for
         2 000 000, or for as many as `precision` takes.
     precision : run until the half-width of `mean_response` of all jobs (a network: `mean_number`) is at most this
-        share of its value, or a budget ends; see `qsim.precision`.  `details["warmup_check"]` then says whether the
-        warm-up was long enough (`qsim.warmup`), where that costs little.
+        share of its value, or a budget ends; see `qsim.precision`.
     replications : independent runs; at least 2 give intervals.  With `precision` the least number of them, at least
         16.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
@@ -91,6 +91,8 @@ def simulate(
     job_budget : with `precision`, jobs simulated at most, trial run and warm-ups included; None for 10^10.
     time_budget : seconds after which no replication begins; those that run are waited for.
     memory_budget : with `precision`, bytes of tallies held at most; None for 2^30.
+    check_warmup : whether `details["warmup_check"]` says if the warm-up was long enough (`qsim.warmup`), where it costs
+        at most a tenth of the run; None: with `precision` alone.
     store : a file that keeps finished replications, made if there is none; the same run started again goes on there
         and ends with the same bits, and several processes may share it.
     threads : how many; None takes the processors at hand.
@@ -202,6 +204,7 @@ def simulate(
             if precision is None:
                 each = -(-(jobs or DEFAULT_JOBS) // replications)
                 outcome = _fixed(runner, Length(jobs=each, warmup=skipped(each)), replications=replications)
+                left = MOST_JOBS
             else:
                 budgets = Budgets(
                     jobs=job_budget or DEFAULT_JOB_BUDGET,
@@ -216,8 +219,9 @@ def simulate(
                     replications=replications,
                     warmup=skipped,
                 ).carry_out()
-                if outcome.status == "ok":
-                    outcome = _checked(runner, outcome, key=goal(model), jobs=budgets.jobs - runner.simulated)
+                left = budgets.jobs - runner.simulated
+            if outcome.status == "ok" and (precision is not None if check_warmup is None else check_warmup):
+                outcome = _checked(runner, outcome, key=goal(model), jobs=left)
             return estimate(outcome)
         except KeyboardInterrupt:
             found = estimate(so_far(runner, status="interrupted")) if runner.simulated else None
@@ -245,7 +249,7 @@ def _fixed(runner: Runner, length: Length, *, replications: int) -> Outcome:
 
 def _checked(runner: Runner, outcome: Outcome, *, key: Key, jobs: int) -> Outcome:
     """The outcome with what the check of its warm-up says."""
-    check = check_warmup(runner, outcome.length, outcome.findings, key=key, jobs=jobs)
+    check = warmups.check_warmup(runner, outcome.length, outcome.findings, key=key, jobs=jobs)
     details = dict(outcome.findings.details) | ({"warmup_check": check} if check else {})
     return replace(outcome, findings=replace(outcome.findings, details=details))
 

@@ -2,7 +2,7 @@
 
 The whole procedure - warm-up from theory, replications, intervals, controls - is carried out many times with seeds of
 its own, and each interval is held against the answer: from theory where a method gives it to the last digits, else
-from one long run, whose own error is added to the interval's.
+from one long run, whose own error, narrowed by the controls, is added to the interval's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import qsim
 import qtheory
+from qsim.controls import Control
 from qsim.estimate import Estimate, Figure, figures
 from qtheory.measures import Key, model_data
 from qtheory.models import InvalidModel, Model, NotConverged
@@ -207,6 +208,7 @@ def calibrate(
         warmup=length["warmup"],
         seed=_SEEDS * seed + _SEEDS // 2,
         confidence=confidence,
+        controls=controls,
     )
     rows = []
     for (key, adjusted), found in tallies.items():
@@ -238,9 +240,11 @@ def _note(
                 tallies.setdefault((key, True), []).append(estimate[key])
 
 
-def _references(model: Model, *, jobs: int, warmup: int | None, seed: int, confidence: float) -> dict[Key, Reference]:
+def _references(
+    model: Model, *, jobs: int, warmup: int | None, seed: int, confidence: float, controls: tuple[Control, ...]
+) -> dict[Key, Reference]:
     """The answers: from one long run, and from theory wherever it knows better."""
-    long_run = qsim.simulate(model, jobs=jobs, seed=seed, warmup=warmup, confidence=confidence)
+    long_run = qsim.simulate(model, jobs=jobs, seed=seed, warmup=warmup, confidence=confidence, controls=controls)
     found = {
         key: Reference(value=figure.value, half_width=figure.half_width, source=f"{jobs} jobs")
         for key, figure in long_run.measures.items()

@@ -18,6 +18,7 @@ from qsim.kernels.servers import idle_servers
 from qsim.lower import Findings, Options, Simulator
 from qsim.lowering.dispatcher_controls import CONTROLS, POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
+from qsim.lowering.dispatcher_path import responses
 from qsim.lowering.dispatcher_variants import lower_variant
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
@@ -97,6 +98,11 @@ class DispatcherSimulator:
                 *packed(waits),
             ]
         )
+
+    def path(self, *, seed: int, replication: int, jobs: int) -> Array:
+        """Responses of the replication's first jobs, warm-up included."""
+        laws = {"gap": self.gap, "size0": self.size0, "size1": self.size1}
+        return responses(self.model, **laws, seed=seed, replication=replication, jobs=jobs)
 
     def summarise(self, tallies: Sequence[Array]) -> Findings:
         """Measures by scope over the replications."""

@@ -88,6 +88,7 @@ def simulate(
                 seed=seed,
                 at=wanted,
                 controls=known,
+                check_warmup=not allow_unstable,
                 job_budget=job_budget,
                 time_budget=time_budget,
                 store=store,
@@ -148,10 +149,15 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         goal = data["precision"]
         reached = "no interval" if goal["reached"] is None else f"{goal['reached']:.2g}"
         print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
-    check = data.get("warmup_check", {"enough": True})
-    if not check["enough"]:
-        early = f"{100 * check['early']:.2g} %"
-        print(f"  warm-up of {estimate.warmup} jobs too short: the first jobs counted differ by {early}")
+    if "warmup_check" in data:
+        print(f"  {_warmup(data['warmup_check'], jobs=estimate.warmup)}")
     if estimate.status != "ok":
         ended = f" ({data['budget']})" if "budget" in data else ""
         print(f"  status: {estimate.status}{ended}")
+
+
+def _warmup(check: dict[str, Any], *, jobs: int) -> str:
+    """What was found out about the warm-up, as a line."""
+    early = f"the first jobs counted differ by {100 * check['early']:.2g} % +- {100 * check['half_width']:.2g} %"
+    said = f"warm-up of {jobs} jobs a replication {'enough' if check['enough'] else 'too short'}: {early}"
+    return f"{said}; MSER-5 would drop {check['mser5']} of {check['path']}" if "mser5" in check else said
