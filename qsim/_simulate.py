@@ -13,6 +13,7 @@ from typing import Any
 
 from qsim import warmup as warmups
 from qsim.arguments import real, times, whole
+from qsim.batch_means import MOST_BATCHES, batch_means
 from qsim.controls import Control, check, controlled_figures
 from qsim.estimate import Estimate, Figure, Interrupted
 from qsim.lower import Findings, Options, lower
@@ -52,7 +53,8 @@ def simulate(
     *,
     jobs: int | None = None,
     precision: float | None = None,
-    replications: int = DEFAULT_REPLICATIONS,
+    replications: int | None = None,
+    batches: int | None = None,
     seed: int = 1,
     warmup: int | None = None,
     confidence: float = 0.95,
@@ -70,17 +72,20 @@ def simulate(
     watch: Watch | None = None,
     **extra: Any,
 ) -> Estimate:
-    """Exact simulation of `model`: independent replications, Student intervals over them.
+    """Exact simulation of `model`: independent replications, Student intervals over them or over their batches.
 
     Parameters
     ----------
     model : any of the systems of `qtheory.models`.
-    jobs : jobs counted after warm-up, over all replications (rounded up to a multiple of `replications`); None for
+    jobs : jobs counted after warm-up, over all replications (rounded up to whole replications and batches); None for
         2 000 000, or for as many as `precision` takes.
     precision : run until the half-width of `mean_response` of all jobs (a network: `mean_number`) is at most this
         share of its value, or a budget ends; see `qsim.precision`.
     replications : independent runs; at least 2 give intervals.  With `precision` the least number of them, at least
-        16.
+        16.  None for 32, or for one with `batches`.
+    batches : cut the counted jobs of each replication into so many, at least 2, and take the batches for the samples
+        (`qsim.batch_means`); one warm-up then serves them all.  ``details["batch_means"]`` says whether they are long
+        enough.  A dispatcher's runs alone can be cut, and not with `precision`.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
     warmup : jobs a replication that are simulated but not counted; None takes a rule from the run length.
     confidence : of the intervals.
@@ -122,12 +127,22 @@ def simulate(
     jobs, warmup, threads = whole("jobs", jobs), whole("warmup", warmup), whole("threads", threads)
     job_budget, memory_budget = whole("job_budget", job_budget), whole("memory_budget", memory_budget)
     precision, time_budget = real("precision", precision), real("time_budget", time_budget)
-    replications, seed = whole("replications", replications, needed=True), whole("seed", seed, needed=True)
+    batches, seed = whole("batches", batches), whole("seed", seed, needed=True)
+    replications = whole("replications", replications)
+    if replications is None:
+        replications = DEFAULT_REPLICATIONS if batches is None else 1
     confidence = real("confidence", confidence, needed=True)
     checks: list[tuple[str, Any, bool, str]] = [
         ("jobs", jobs, jobs is None or 1 <= jobs <= MOST_JOBS, f"must lie between 1 and {MOST_JOBS}"),
         ("jobs", jobs, jobs is None or precision is None, "goes without precision; to limit it there is job_budget"),
         ("precision", precision, precision is None or 0 < precision < 1, "must lie between 0 and 1"),
+        (
+            "batches",
+            batches,
+            batches is None or 2 <= batches <= MOST_BATCHES,
+            f"must lie between 2 and {MOST_BATCHES}",
+        ),
+        ("batches", batches, batches is None or precision is None, "goes without precision"),
         (
             "replications",
             replications,
@@ -159,6 +174,7 @@ def simulate(
         at=times(at),
         means_only=means_only,
         controls=tuple(control.name for control in known),
+        batches=batches or 1,
         extra=extra,
     )
     simulator = lower(model, options=options)
@@ -175,6 +191,8 @@ def simulate(
     def estimate(outcome: Outcome) -> Estimate:
         measures, adjustment = controlled_figures(outcome.findings, controls=known, confidence=confidence)
         details = _details(outcome, wanted(outcome.findings), key=goal(model), precision=precision)
+        if batches is not None:
+            details["batch_means"] = batch_means(outcome.findings.samples[goal(model)], batches=batches)
         return Estimate(
             model=model,
             measures=measures,
@@ -202,7 +220,8 @@ def simulate(
         runner.report = _reporter(progress, watch, figure=wanted)
         try:
             if precision is None:
-                each = -(-(jobs or DEFAULT_JOBS) // replications)
+                cut = options.batches
+                each = cut * -(-(jobs or DEFAULT_JOBS) // (replications * cut))
                 outcome = _fixed(runner, Length(jobs=each, warmup=skipped(each)), replications=replications)
                 left = MOST_JOBS
             else:
@@ -220,7 +239,9 @@ def simulate(
                     warmup=skipped,
                 ).carry_out()
                 left = budgets.jobs - runner.simulated
-            if outcome.status == "ok" and (precision is not None if check_warmup is None else check_warmup):
+            if check_warmup is None:
+                check_warmup = precision is not None
+            if outcome.status == "ok" and check_warmup and batches is None:
                 outcome = _checked(runner, outcome, key=goal(model), jobs=left)
             return estimate(outcome)
         except KeyboardInterrupt:

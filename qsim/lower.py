@@ -25,12 +25,14 @@ class Options:
 
     `at`: times for tail probabilities; `means_only`: leave out quantiles and what else costs time;
     `controls`: names of the control variates whose means the caller knows, so that a kernel keeps what they need;
+    `batches`: parts into which the counted jobs of a replication are cut, each of which is a sample;
     `extra`: options of one kind of system, checked by its lowering.
     """
 
     at: tuple[float, ...] = ()
     means_only: bool = False
     controls: tuple[str, ...] = ()
+    batches: int = 1
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -79,4 +81,6 @@ def lower(model: Model, *, options: Options) -> Simulator:
     if options.controls and options.extra:
         # Other rules for the jobs change what is sampled, and its means.
         raise InvalidModel(field="controls", rule=f"do not go with {', '.join(options.extra)}")
+    if options.batches > 1 and (options.extra or not getattr(module, "BATCHES", False)):
+        raise InvalidModel(field="batches", rule="are cut from runs of a plain dispatcher alone", value=options.batches)
     return cast(Simulator, module.lower(model, options=options))

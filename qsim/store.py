@@ -105,6 +105,7 @@ def description(model: Model, *, options: Options, seed: int) -> dict[str, Any]:
             "at": list(options.at),
             "means_only": options.means_only,
             "controls": list(options.controls),
+            "batches": options.batches,
             **{name: _plain_option(name, value) for name, value in options.extra.items()},
         },
         "seed": seed,

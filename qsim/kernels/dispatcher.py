@@ -5,7 +5,8 @@ start + limit come out in order too: they wait in a line until the block reaches
 submitted to Group 1 (a kill goes before an arrival at the same instant) and served there.  No event list, and exact.
 
 Jobs are counted by arrival index and followed to their departure; time averages are integrals over the window from
-the last arrival of the warm-up to the last counted arrival.
+the last arrival of the warm-up to the last counted arrival.  The counted jobs may be cut into batches of equal size,
+each with tallies and a window of its own.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ def simulate(
     warmup: int,
     jobs: int,
     at: Array,
+    windows: Array,
     tally: Array,
     visits: Array,
     tails: Array,
@@ -111,12 +113,13 @@ def simulate(
     pooled: Array,
     shares: Array,
 ) -> float:
-    """One replication; fills the tally arrays (zero before) and returns the length of the window, inf if it has none.
+    """One replication of as many batches of `jobs` jobs as there are `windows`; fills the tallies (zero before).
 
-    `gap`, `size0`, `size1` are laws with their streams, `classes` the stream of submissions.  The histograms have
-    one row a class (waits: two more), or no column where none are wanted; `pooled` has one row a group, or none, and
-    `shares` is one over the servers of each group.  Arrivals go on after the last counted job until the last counted
-    killed job has started in Group 1.
+    All tallies have a batch an entry of their first axis.  `gap`, `size0`, `size1` are laws with their streams,
+    `classes` the stream of submissions.  The histograms have one row a class (waits: two more), or no column where
+    none are wanted; `pooled` has one row a group, or none, and `shares` is one over the servers of each group.
+    Arrivals go on after the last counted job until the last counted killed job has started in Group 1.  Returns the
+    length of all windows together, inf if a time was beyond the largest number.
     """
     # A typed zero: numba would compile the helpers once more for a literal one.
     nothing = int(np.int64(0))
@@ -128,18 +131,19 @@ def simulate(
     kills, kill_sizes, kill_waits = np.empty(4 * BLOCK), np.empty(4 * BLOCK), np.empty(4 * BLOCK)
     starts1, kill_starts = np.empty(BLOCK), np.empty(BLOCK)
     present, noted, after_forgetting = np.empty(12 * BLOCK), nothing, nothing
-    last = warmup + jobs
-    first_counted, end_counted = (0 if warmup == 0 else _NEVER), _NEVER
+    batches = windows.size
+    last = warmup + batches * jobs
+    # Of killed jobs, counted as they come: the first one of each batch, and the end.
+    bounds = np.full(batches + 1, _NEVER)
+    if warmup == 0:
+        bounds[0] = 0
+    batch, settled, boundary = nothing, nothing, (warmup if warmup > 0 else warmup + jobs)
     head, tail, ahead, taken, drawn, block = nothing, nothing, nothing, nothing, nothing, nothing
     now, begin, window = 0.0, 0.0, 0.0
-    while drawn < last or taken < end_counted:
+    while drawn < last or taken < bounds[batches]:
         counted = warmup <= drawn < last
         in_window = drawn < last
-        count = BLOCK
-        if drawn < warmup:
-            count = min(count, warmup - drawn)
-        elif counted:
-            count = min(count, last - drawn)
+        count = min(BLOCK, boundary - drawn) if in_window else BLOCK
         drawn += count
 
         fill(gap[0], gap[1], gap[2], gaps[:count])
@@ -181,19 +185,29 @@ def simulate(
                 waits[:done],
                 responses[:done],
                 at,
-                tally[SHORT],
-                tails[SHORT],
-                response_counts[SHORT],
-                wait_counts[SHORT],
+                tally[batch, SHORT],
+                tails[batch, SHORT],
+                response_counts[batch, SHORT],
+                wait_counts[batch, SHORT],
             )
-            visits[KILLED0, JOINED] += end - tail
-            visits[KILLED0, QUEUED] += total(kill_waits[tail:end])
+            visits[batch, KILLED0, JOINED] += end - tail
+            visits[batch, KILLED0, QUEUED] += total(kill_waits[tail:end])
         tail = end
 
         if pooled.size > 0 and in_window:
-            pool(pooled[0], joins0[:n0], sizes0[:n0], limit, shares[0], counted)
+            pool(pooled[batch, 0], joins0[:n0], sizes0[:n0], limit, shares[0], counted)
             ahead = pool_both(
-                pooled[1], kills, kill_sizes, kill_waits, ahead, tail, joins1[:n1], sizes1[:n1], now, shares[1], counted
+                pooled[batch, 1],
+                kills,
+                kill_sizes,
+                kill_waits,
+                ahead,
+                tail,
+                joins1[:n1],
+                sizes1[:n1],
+                now,
+                shares[1],
+                counted,
             )
 
         stop = head
@@ -216,25 +230,36 @@ def simulate(
                 waits[j] = starts1[j] - joins1[j]
                 responses[j] = waits[j] + sizes1[j]
             count_jobs(
-                waits[:n1], responses[:n1], at, tally[LONG], tails[LONG], response_counts[LONG], wait_counts[LONG]
-            )
-            visits[KILLED1, JOINED] += killed
-            visits[KILLED1, QUEUED] += total(kill_starts[:killed]) - total(kills[head:stop])
-            visits[KILLED1, SERVED] += total(kill_sizes[head:stop])
-        low, high = max(first_counted - taken, 0), min(end_counted - taken, killed)
-        if low < high:
-            count_killed(
-                kills[head + low : head + high],
-                kill_sizes[head + low : head + high],
-                kill_waits[head + low : head + high],
-                kill_starts[low:high],
-                limit,
+                waits[:n1],
+                responses[:n1],
                 at,
-                tally[KILLED],
-                tails[KILLED],
-                response_counts[KILLED],
-                (wait_counts[KILLED], wait_counts[WAITS0], wait_counts[WAITS1]),
+                tally[batch, LONG],
+                tails[batch, LONG],
+                response_counts[batch, LONG],
+                wait_counts[batch, LONG],
             )
+            visits[batch, KILLED1, JOINED] += killed
+            visits[batch, KILLED1, QUEUED] += total(kill_starts[:killed]) - total(kills[head:stop])
+            visits[batch, KILLED1, SERVED] += total(kill_sizes[head:stop])
+        while settled < batches and bounds[settled + 1] <= taken:
+            settled += 1
+        of = settled
+        while of < batches and bounds[of] < taken + killed:
+            low, high = max(bounds[of] - taken, 0), min(bounds[of + 1] - taken, killed)
+            if low < high:
+                count_killed(
+                    kills[head + low : head + high],
+                    kill_sizes[head + low : head + high],
+                    kill_waits[head + low : head + high],
+                    kill_starts[low:high],
+                    limit,
+                    at,
+                    tally[of, KILLED],
+                    tails[of, KILLED],
+                    response_counts[of, KILLED],
+                    (wait_counts[of, KILLED], wait_counts[of, WAITS0], wait_counts[of, WAITS1]),
+                )
+            of += 1
 
         if in_window:
             present = longer(present, 3 * noted, 3 * (noted + count + killed))
@@ -248,19 +273,29 @@ def simulate(
                 after_forgetting = noted
         head = stop
         taken += killed
-        if drawn == warmup:
-            begin, first_counted = now, taken + tail - head
-            census(present, noted, now, 1.0, visits)
-        elif drawn == last:
-            window, end_counted = now - begin, taken + tail - head
-            census(present, noted, now, -1.0, visits)
+        if in_window and drawn == boundary:
+            if drawn > warmup:
+                windows[batch] = now - begin
+                window += windows[batch]
+                bounds[batch + 1] = taken + tail - head
+                census(present, noted, now, -1.0, visits[batch])
+                if drawn < last:
+                    for k in range(pooled.shape[1]):
+                        pooled[batch + 1, k, FREE] = pooled[batch, k, FREE]
+                    batch += 1
+            else:
+                bounds[0] = taken + tail - head
+            if drawn < last:
+                census(present, noted, now, 1.0, visits[batch])
+            begin = now
+            boundary += jobs
 
         block += 1
         if block % _CLOCK == 0:
             shift(free0, now)
             shift(free1, now)
-            for k in range(len(pooled)):
-                pooled[k, FREE] -= now
+            for k in range(pooled.shape[1]):
+                pooled[batch, k, FREE] -= now
             shift(kills[head:tail], now)
             for k in range(noted):
                 present[3 * k + 1] -= now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,10 @@ from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 
-__all__ = ["CONTROLS", "DispatcherSimulator", "lower"]
+__all__ = ["BATCHES", "CONTROLS", "DispatcherSimulator", "lower"]
 
+#: Runs can be cut into batches.
+BATCHES = True
 _VISIT_COLUMNS = 6
 _TALLY_COLUMNS = 8
 _POOLED_COLUMNS = 3
@@ -43,26 +45,30 @@ class DispatcherSimulator:
     at: tuple[float, ...]
     means_only: bool
     pooled: bool = False
+    batches: int = 1
 
     def default_warmup(self, *, jobs: int) -> int:
         """A tenth of the run, and at least ten jobs a server."""
         return max(jobs // 10, 10 * sum(self.model.servers))
 
     def run(self, *, seed: int, replication: int, jobs: int, warmup: int) -> Array:
-        """One replication; a job's draws depend on its index alone, not on servers, limit or warm-up."""
+        """One replication, `jobs` a multiple of the batches; a job's draws depend on its index alone, not on servers,
+        limit or warm-up.
+        """
 
         def state(name: str) -> State:
             return stream(seed=seed, replication=replication, name=name)
 
-        classes = len(CLASSES)
-        tally = np.zeros((classes, _TALLY_COLUMNS))
-        visits = np.zeros((4, _VISIT_COLUMNS))
+        classes, batches = len(CLASSES), self.batches
+        windows = np.zeros(batches)
+        tally = np.zeros((batches, classes, _TALLY_COLUMNS))
+        visits = np.zeros((batches, 4, _VISIT_COLUMNS))
         at = np.array(self.at, np.float64)
-        tails = np.zeros((classes, at.size))
+        tails = np.zeros((batches, classes, at.size))
         buckets = 0 if self.means_only else histogram.BUCKETS
-        responses = np.zeros((classes, buckets), np.int64)
-        waits = np.zeros((classes + 2, buckets), np.int64)
-        pooled = np.zeros((2 if self.pooled else 0, _POOLED_COLUMNS))
+        responses = np.zeros((batches, classes, buckets), np.int64)
+        waits = np.zeros((batches, classes + 2, buckets), np.int64)
+        pooled = np.zeros((batches, 2 if self.pooled else 0, _POOLED_COLUMNS))
         window = kernel.simulate(
             (*self.gap, state("arrivals")),
             state("class"),
@@ -73,8 +79,9 @@ class DispatcherSimulator:
             *idle_servers(self.model.servers[0]),
             *idle_servers(self.model.servers[1]),
             warmup,
-            jobs,
+            jobs // batches,
             at,
+            windows,
             tally,
             visits,
             tails,
@@ -87,17 +94,21 @@ class DispatcherSimulator:
             raise InvalidModel(
                 field="interarrival", rule="has times beyond the largest number: nothing arrives any more"
             )
-        return np.concatenate(
-            [
-                [window],
-                pooled[:, POOLED:].ravel(),
-                tally.ravel(),
-                visits.ravel(),
-                tails.ravel(),
-                *packed(responses),
-                *packed(waits),
-            ]
-        )
+        parts = [
+            np.concatenate(
+                [
+                    windows[batch : batch + 1],
+                    pooled[batch, :, POOLED:].ravel(),
+                    tally[batch].ravel(),
+                    visits[batch].ravel(),
+                    tails[batch].ravel(),
+                    *packed(responses[batch]),
+                    *packed(waits[batch]),
+                ]
+            )
+            for batch in range(batches)
+        ]
+        return np.concatenate([[part.size for part in parts], *parts])
 
     def path(self, *, seed: int, replication: int, jobs: int) -> Array:
         """Responses of the replication's first jobs, warm-up included."""
@@ -108,7 +119,11 @@ class DispatcherSimulator:
         """Measures by scope over the replications."""
         # Times beyond the largest number are inf in a tally, and their differences nan: measures left out.
         with np.errstate(invalid="ignore"):
-            return findings(self.model, [self._tally(flat) for flat in tallies], at=self.at)
+            return findings(self.model, [tally for flat in tallies for tally in self._batches(flat)], at=self.at)
+
+    def _batches(self, flat: Array) -> Iterator[Tally]:
+        ends = np.cumsum(flat[: self.batches].astype(np.int64))
+        return map(self._tally, np.split(flat[self.batches :], ends[:-1]))
 
     def _tally(self, flat: Array) -> Tally:
         classes = len(CLASSES)
@@ -157,4 +172,5 @@ def lower(model: Dispatcher, *, options: Options) -> Simulator:
         at=options.at,
         means_only=options.means_only,
         pooled=any(name in options.controls for name in POOLED_WAITS),
+        batches=options.batches,
     )

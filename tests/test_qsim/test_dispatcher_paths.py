@@ -199,7 +199,7 @@ def test_tallies_of_a_replication(name: str, warmup: int, jobs: int) -> None:
     at = (0.5, 2.0)
     simulator = lower(system, options=Options(at=at))
     flat = simulator.run(seed=3, replication=0, jobs=jobs, warmup=warmup)
-    tally = simulator._tally(flat)
+    (tally,) = simulator._batches(flat)
     drawn = qsim.draw_jobs(system, time_end=6.0 * (warmup + jobs + 400), seed=3)
     last = min(warmup + jobs + 3_000, drawn.arrival.size)
     recorded = list(

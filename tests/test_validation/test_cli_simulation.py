@@ -44,6 +44,25 @@ def test_a_budget_that_ends_first_is_told_and_no_failure(qtwin: Qtwin, model: Pa
     assert (run.status, run.data["status"], run.data["budget"]) == (0, "budget", "time")
 
 
+def test_batches(qtwin: Qtwin, model: Path) -> None:
+    run = qtwin("simulate", model, "--batches", "16", "--jobs", "64000", "--json")
+    assert (run.status, run.data["replications"], run.data["jobs"]) == (0, 1, 64_000)
+    assert run.data["batch_means"]["batches"] == 16
+    assert "controls" in run.data
+    assert all(row["half_width"] > 0 for row in run.data["measures"] if row["measure"] == "mean_response")
+    run = qtwin("simulate", model, "--batches", "128", "--jobs", "2560", "--warmup", "0")
+    assert "128 batches" in run.out
+    assert "batches too short" in run.out
+
+
+def test_the_warmup_is_checked(qtwin: Qtwin, model: Path) -> None:
+    run = qtwin("simulate", model, "--jobs", "4e6", "--json")
+    assert run.data["warmup_check"]["enough"] is True
+    assert run.data["warmup_check"]["mser5"] <= 1000
+    run = qtwin("simulate", model, "--jobs", "4e6")
+    assert "MSER-5 would drop" in run.out
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -58,6 +77,9 @@ def test_a_budget_that_ends_first_is_told_and_no_failure(qtwin: Qtwin, model: Pa
         ("--precision 0.01 --job-budget 10", "--job-budget 10"),
         ("--precision 0.01 --time-budget 0", "--time-budget 0"),
         ("--precision 0.01 --allow-unstable", "--allow-unstable"),
+        ("--precision 0.01 --batches 8", "--batches 8"),
+        ("--batches 1", "--batches 1"),
+        ("--batches many", "--batches many"),
         ("--job-budget 1000", "--job-budget"),
         ("--scheduler tcp://127.0.0.1:9", "--scheduler tcp://127.0.0.1:9"),
         ("--scheduler nowhere", "--scheduler nowhere"),

@@ -130,6 +130,16 @@ Controls = Annotated[
         help="Narrow the intervals by control variates, whose means are from theory.",
     ),
 ]
+Batches = Annotated[
+    int | None,
+    typer.Option(
+        "--batches",
+        metavar="B",
+        parser=whole_number,
+        help="Batch means: one replication unless told otherwise, cut into so many batches.",
+        show_default=False,
+    ),
+]
 Warmup = Annotated[
     int | None,
     typer.Option(

@@ -12,6 +12,7 @@ from validation.commands import shared
 from validation.commands.shared import (
     AsJson,
     At,
+    Batches,
     Controls,
     JobBudget,
     Jobs,
@@ -39,6 +40,7 @@ def simulate(
     jobs: Jobs = None,
     precision: Precision = None,
     replications: Replications = None,
+    batches: Batches = None,
     warmup: Warmup = None,
     seed: Seed = 1,
     at: At = "",
@@ -71,10 +73,11 @@ def simulate(
     import qsim
     from validation.commands.tables import watching
 
-    options = _length(model, jobs=jobs, precision=precision, replications=replications, warmup=warmup)
+    runs = 1 if batches is not None and replications is None else replications
+    options = _length(model, jobs=jobs, precision=precision, replications=runs, warmup=warmup)
     known = steer.controls(model) if controls and not allow_unstable else ()
     status = _DONE
-    names = ("precision", "job_budget", "time_budget", "replications", "store", "at")
+    names = ("precision", "job_budget", "time_budget", "replications", "batches", "store", "at")
     try:
         with (
             shared.naming(file),
@@ -85,6 +88,7 @@ def simulate(
             estimate = qsim.simulate(
                 model,
                 **options,
+                batches=batches,
                 seed=seed,
                 at=wanted,
                 controls=known,
@@ -133,8 +137,9 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         name = measure_name(row)
         half_width, factor = number(row.get("half_width"), digits=2), number(factors.get(name), digits=3)
         rows.append((name, number(row["value"]), half_width, *([factor] if factors else [])))
+    cut = f" of {data['batch_means']['batches']} batches" if "batch_means" in data else ""
     title = (
-        f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications, "
+        f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications{cut}, "
         f"seed {estimate.seed}, {estimate.seconds:.3g} s"
     )
     columns = ("measure", "value", f"+- {100 * estimate.confidence:g} %", *(["variance factor"] if factors else []))
@@ -149,6 +154,10 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         goal = data["precision"]
         reached = "no interval" if goal["reached"] is None else f"{goal['reached']:.2g}"
         print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
+    if not data.get("batch_means", {}).get("enough", True):
+        found = data["batch_means"]
+        told = f"autocorrelation of their means {found['autocorrelation']:.2g}, independent ones stay below"
+        print(f"  batches too short for their intervals: {told} {found['bound']:.2g}")
     if "warmup_check" in data:
         print(f"  {_warmup(data['warmup_check'], jobs=estimate.warmup)}")
     if estimate.status != "ok":
