@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qsim.kernels.perfect import sample_workloads
-from qsim.kernels.random import Array
+from qsim.kernels.perfect import Service, sample_workloads
+from qsim.kernels.random import Array, State
 from qsim.restricted_mean import restricted_mean
 from qsim.sampling import program
 from qsim.size_biased import thinning
@@ -45,6 +45,27 @@ class Stationary:
         """How many servers are busy."""
         count: Array = np.sum(self.workload > 0, axis=1, dtype=np.float64)
         return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """What draws the stationary workloads of one M/G/c queue: `rate` and `load` are those of one server."""
+
+    group: str
+    servers: int
+    rate: float
+    load: float
+    mean_service: float
+    service: Service
+
+    def draw(self, state: State, *, samples: int) -> Stationary:
+        """So many draws; raises `NotConverged` where one met five million jobs at one server."""
+        workload, traced = np.empty((samples, self.servers)), np.empty(samples)
+        horizon = 4 * self.mean_service / (1 - self.load)
+        if sample_workloads(self.service, self.rate, self.load, horizon, _PATIENCE, state, workload, traced) < samples:
+            advice = "the load is too near 1, or the variance of the services is infinite or huge"
+            raise NotConverged(where=self.group, residual=math.nan, iterations=_PATIENCE, advice=advice)
+        return Stationary(workload=workload, traced=traced)
 
 
 def perfect(model: Dispatcher, *, samples: int, seed: int = 1, mean_service: float | None = None) -> Stationary:
@@ -84,26 +105,33 @@ def perfect(model: Dispatcher, *, samples: int, seed: int = 1, mean_service: flo
         raise InvalidModel(field="samples", rule="must be at least 1", value=samples)
     if seed < 0:
         raise InvalidModel(field="seed", rule="must not be negative", value=seed)
+    return sampler(model, mean_service=mean_service).draw(
+        stream(seed=seed, replication=0, name="perfect"), samples=samples
+    )
+
+
+def sampler(model: Dispatcher, *, group: int = 0, mean_service: float | None = None) -> Sampler:
+    """The sampler of Group 0, or of Group 1 where no job can be killed; raises as `perfect` does."""
     if not isinstance(model.interarrival, Exponential):
         raise InvalidModel(field="interarrival", rule="must be exponential", value=model.interarrival.kind())
-    if model.short_fraction == 0:
-        raise InvalidModel(field="short_fraction", rule="must be positive: Group 0 has no jobs", value=0.0)
-    servers, limit = model.servers[0], model.time_limit
+    fraction = 1 - model.short_fraction if group else model.short_fraction
+    if fraction == 0:
+        raise InvalidModel(
+            field="short_fraction",
+            rule=f"gives Group {group} no jobs",
+            value=model.short_fraction,
+        )
+    servers, limit = model.servers[group], math.inf if group else model.time_limit
+    law, field = (model.service1, "service1") if group else (model.service0, "service0")
     mean = mean_service
     if mean is None:
-        mean = restricted_mean(model.service0, limit=limit, field="service0")
+        mean = restricted_mean(law, limit=limit, field=field)
     if not mean > 0:
         raise InvalidModel(field="mean_service", rule="must be positive", value=mean)
-    rate = model.short_fraction / model.interarrival.mean / servers
+    rate = fraction / model.interarrival.mean / servers
     load = rate * mean
     if not load < 1:
-        raise Unstable(where="group0", load=load)
-    whole, bound = thinning(model.service0, limit=limit, field="service0")
-    service = (*program(model.service0, field="service0"), *program(whole, field="service0"), limit, bound)
-    workload, traced = np.empty((samples, servers)), np.empty(samples)
-    state = stream(seed=seed, replication=0, name="perfect")
-    done = sample_workloads(service, rate, load, 4 * mean / (1 - load), _PATIENCE, state, workload, traced)
-    if done < samples:
-        advice = "the load is too near 1, or the variance of the services is infinite or huge"
-        raise NotConverged(where="group0", residual=math.nan, iterations=_PATIENCE, advice=advice)
-    return Stationary(workload=workload, traced=traced)
+        raise Unstable(where=f"group{group}", load=load)
+    whole, bound = thinning(law, limit=limit, field=field)
+    service = (*program(law, field=field), *program(whole, field=field), limit, bound)
+    return Sampler(group=f"group{group}", servers=servers, rate=rate, load=load, mean_service=mean, service=service)

@@ -23,6 +23,7 @@ from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
 
+STARTS = ("idle", "stationary")
 DEFAULT_JOBS = 2_000_000
 #: More than anybody runs, and safe in 64 bits.
 MOST_JOBS, MOST_REPLICATIONS = 10**15, 10**6
@@ -55,6 +56,7 @@ def simulate(
     precision: float | None = None,
     replications: int | None = None,
     batches: int | None = None,
+    start: str = "idle",
     seed: int = 1,
     warmup: int | None = None,
     confidence: float = 0.95,
@@ -86,6 +88,9 @@ def simulate(
     batches : cut the counted jobs of each replication into so many, at least 2, and take the batches for the samples
         (`qsim.batch_means`); one warm-up then serves them all.  ``details["batch_means"]`` says whether they are long
         enough.  A dispatcher's runs alone can be cut, and not with `precision`.
+    start : "idle", or "stationary": a dispatcher with Poisson arrivals then starts with Group 0, and where no job can
+        be killed with both groups, in the stationary state, drawn exactly (`qsim.perfect`); only Group 1 of the others
+        needs a warm-up.  Time averages are then those of the counted jobs by Little's law.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
     warmup : jobs a replication that are simulated but not counted; None takes a rule from the run length.
     confidence : of the intervals.
@@ -143,6 +148,7 @@ def simulate(
             f"must lie between 2 and {MOST_BATCHES}",
         ),
         ("batches", batches, batches is None or precision is None, "goes without precision"),
+        ("start", start, start in STARTS, f"must be one of {', '.join(STARTS)}"),
         (
             "replications",
             replications,
@@ -168,13 +174,14 @@ def simulate(
     for name, value, holds, rule in checks:
         if not holds:
             raise InvalidModel(field=name, rule=rule, value=value)
-    start, deadline = perf_counter(), None if time_budget is None else monotonic() + time_budget
+    begun, deadline = perf_counter(), None if time_budget is None else monotonic() + time_budget
     known = check(controls)
     options = Options(
         at=times(at),
         means_only=means_only,
         controls=tuple(control.name for control in known),
         batches=batches or 1,
+        start=start,
         extra=extra,
     )
     simulator = lower(model, options=options)
@@ -202,7 +209,7 @@ def simulate(
             replications=outcome.count,
             seed=seed,
             warmup=outcome.length.warmup,
-            seconds=perf_counter() - start,
+            seconds=perf_counter() - begun,
             status=outcome.status,
             details=details | ({"controls": adjustment} if known else {}),
             distributions=outcome.findings.distributions,

@@ -25,6 +25,7 @@ class Options:
 
     `at`: times for tail probabilities; `means_only`: leave out quantiles and what else costs time;
     `controls`: names of the control variates whose means the caller knows, so that a kernel keeps what they need;
+    `start`: "idle" or "stationary";
     `batches`: parts into which the counted jobs of a replication are cut, each of which is a sample;
     `extra`: options of one kind of system, checked by its lowering.
     """
@@ -33,6 +34,7 @@ class Options:
     means_only: bool = False
     controls: tuple[str, ...] = ()
     batches: int = 1
+    start: str = "idle"
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -83,4 +85,6 @@ def lower(model: Model, *, options: Options) -> Simulator:
         raise InvalidModel(field="controls", rule=f"do not go with {', '.join(options.extra)}")
     if options.batches > 1 and (options.extra or not getattr(module, "BATCHES", False)):
         raise InvalidModel(field="batches", rule="are cut from runs of a plain dispatcher alone", value=options.batches)
+    if options.start != "idle" and (options.extra or not getattr(module, "STARTS", False)):
+        raise InvalidModel(field="start", rule="can be stationary for a plain dispatcher alone", value=options.start)
     return cast(Simulator, module.lower(model, options=options))

@@ -47,12 +47,20 @@ def simulation_jobs(model: Model) -> int:
     return SIMULATION_JOBS[model.kind()]
 
 
-def warmup(model: Model, *, jobs: int) -> int | None:
+def warmup(model: Model, *, jobs: int, start: str = "idle") -> int | None:
     """Jobs to skip in a replication that counts `jobs`; None leaves it to the simulator's own rule.
 
     Five relaxation times of the slower queue, 2 P / d^2 for reflected Brownian motion with work variance rate P and
-    spare capacity d, and never more than `jobs`; a dispatcher also gets the time to fill both groups.
+    spare capacity d, and never more than `jobs`; a dispatcher also gets the time to fill both groups.  One that starts
+    in its stationary state needs none, and one whose Group 0 does so only that of Group 1.
     """
+    if start == "stationary" and isinstance(model, Dispatcher):
+        from qsim.lowering.dispatcher_start import joined_by_killed
+        from qtheory.systems.dispatcher.relaxation import relaxation_jobs_of_groups
+
+        if not joined_by_killed(model):
+            return 0
+        return int(min(max(1000.0, 5 * relaxation_jobs_of_groups(model)[1]), max(jobs, 1000)))
     if not isinstance(model, (Dispatcher, Donor)):
         return None
     relaxation_jobs = import_module(f"qtheory.systems.{model.kind()}.relaxation").relaxation_jobs

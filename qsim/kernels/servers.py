@@ -23,9 +23,15 @@ Places = NDArray[np.int64]
 
 def idle_servers(count: int) -> tuple[Array, Places]:
     """The state of `count` servers that have always been idle, as `serve` takes it: instants and tree places."""
+    return free_servers(np.full(count, -math.inf))
+
+
+def free_servers(instants: Array) -> tuple[Array, Places]:
+    """The state of servers that become free at these instants, given in increasing order."""
+    count = instants.size
     size = 4 if count <= 4 else 1 << (count - 1).bit_length()
     free = np.full(size, math.inf)
-    free[:count] = -math.inf
+    free[:count] = instants
     if size <= 8:
         return free, np.zeros(1, np.int64)
     losers, places = np.empty(size), np.empty(size, np.int64)

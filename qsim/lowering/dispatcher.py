@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,21 +14,21 @@ from qsim.kernels import histogram
 from qsim.kernels.census import JOINED, PRESENT, SERVED
 from qsim.kernels.pooled import POOLED
 from qsim.kernels.random import Array, State
-from qsim.kernels.servers import idle_servers
 from qsim.lower import Findings, Options, Simulator
 from qsim.lowering.dispatcher_controls import CONTROLS, POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
 from qsim.lowering.dispatcher_path import responses
+from qsim.lowering.dispatcher_start import Start, stationary_start
 from qsim.lowering.dispatcher_variants import lower_variant
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 
-__all__ = ["BATCHES", "CONTROLS", "DispatcherSimulator", "lower"]
+__all__ = ["BATCHES", "CONTROLS", "STARTS", "DispatcherSimulator", "lower"]
 
-#: Runs can be cut into batches.
-BATCHES = True
+#: Runs can be cut into batches, and can start in stationarity.
+BATCHES = STARTS = True
 _VISIT_COLUMNS = 6
 _TALLY_COLUMNS = 8
 _POOLED_COLUMNS = 3
@@ -45,6 +45,8 @@ class DispatcherSimulator:
     at: tuple[float, ...]
     means_only: bool
     pooled: bool = False
+    start: Start
+    stationary: bool = False
     batches: int = 1
 
     def default_warmup(self, *, jobs: int) -> int:
@@ -76,8 +78,7 @@ class DispatcherSimulator:
             (*self.size1, state("service1")),
             self.model.short_fraction,
             self.model.time_limit,
-            *idle_servers(self.model.servers[0]),
-            *idle_servers(self.model.servers[1]),
+            *self.start.state(gap=self.gap, seed=seed, replication=replication),
             warmup,
             jobs // batches,
             at,
@@ -112,14 +113,27 @@ class DispatcherSimulator:
 
     def path(self, *, seed: int, replication: int, jobs: int) -> Array:
         """Responses of the replication's first jobs, warm-up included."""
-        laws = {"gap": self.gap, "size0": self.size0, "size1": self.size1}
-        return responses(self.model, **laws, seed=seed, replication=replication, jobs=jobs)
+        return responses(
+            self.model,
+            gap=self.gap,
+            size0=self.size0,
+            size1=self.size1,
+            servers=self.start.state(gap=self.gap, seed=seed, replication=replication),
+            seed=seed,
+            replication=replication,
+            jobs=jobs,
+        )
 
     def summarise(self, tallies: Sequence[Array]) -> Findings:
         """Measures by scope over the replications."""
         # Times beyond the largest number are inf in a tally, and their differences nan: measures left out.
         with np.errstate(invalid="ignore"):
-            return findings(self.model, [tally for flat in tallies for tally in self._batches(flat)], at=self.at)
+            found = findings(self.model, [tally for flat in tallies for tally in self._batches(flat)], at=self.at)
+        if self.stationary:
+            # By Little's law a utilisation is the offered load of the draws, which would merely repeat its known mean.
+            controlled = {key: () if key[0] == "utilisation" else names for key, names in found.controlled.items()}
+            found = replace(found, controlled=controlled)
+        return found
 
     def _batches(self, flat: Array) -> Iterator[Tally]:
         ends = np.cumsum(flat[: self.batches].astype(np.int64))
@@ -136,6 +150,10 @@ class DispatcherSimulator:
         for kind, row in ((kernel.SHORT0, kernel.SHORT), (kernel.LONG1, kernel.LONG)):
             count, response, wait = tally[row, : kernel.WAIT + 1]
             visits[kind, :PRESENT] = count, wait, response - wait
+        if self.stationary:
+            # Of the jobs present at the start only the work is known: time averages are those of the jobs that arrive
+            # in the window, by Little's law.
+            visits[:, PRESENT:] = 0.0
         killed = visits[kernel.KILLED0]
         if killed[JOINED] > 0:
             killed[SERVED] = killed[JOINED] * self.model.time_limit
@@ -172,5 +190,7 @@ def lower(model: Dispatcher, *, options: Options) -> Simulator:
         at=options.at,
         means_only=options.means_only,
         pooled=any(name in options.controls for name in POOLED_WAITS),
+        start=stationary_start(model) if options.start == "stationary" else Start(servers=model.servers),
+        stationary=options.start == "stationary",
         batches=options.batches,
     )

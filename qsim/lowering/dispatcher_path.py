@@ -1,4 +1,4 @@
-"""The first jobs of a dispatcher's replication one by one, from the empty system on."""
+"""The first jobs of a dispatcher's replication one by one, from its start on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,26 @@ import numpy as np
 from qsim.kernels.passes import serve_both
 from qsim.kernels.random import Array, State, fill_uniform
 from qsim.kernels.sampling import fill
-from qsim.kernels.servers import idle_servers, serve
+from qsim.kernels.servers import Places, serve
 from qsim.sampling import Program
 from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
 
 
 def responses(
-    model: Dispatcher, *, gap: Program, size0: Program, size1: Program, seed: int, replication: int, jobs: int
+    model: Dispatcher,
+    *,
+    gap: Program,
+    size0: Program,
+    size1: Program,
+    servers: tuple[Array, Places, Array, Places],
+    seed: int,
+    replication: int,
+    jobs: int,
 ) -> Array:
     """Responses of the first `jobs` jobs, those of the run with this seed and replication, in order of arrival.
+
+    `servers` is the state of Group 0 and of Group 1 at the start.
 
     The path ends before the first killed job that joins Group 1 after the last of these arrivals, since what it waits
     for there is not known.
@@ -37,10 +47,10 @@ def responses(
     fill(*size0, state("service0"), sizes0)
     fill(*size1, state("service1"), sizes1)
     starts0, starts1 = np.empty(joins0.size), np.empty(joins1.size)
-    serve(*idle_servers(model.servers[0]), joins0, sizes0, model.time_limit, starts0)
+    serve(*servers[:2], joins0, sizes0, model.time_limit, starts0)
     killed = sizes0 > model.time_limit
     kills, restarts = starts0[killed] + model.time_limit, np.empty(int(killed.sum()))
-    serve_both(*idle_servers(model.servers[1]), kills, sizes0[killed], restarts, joins1, sizes1, starts1)
+    serve_both(*servers[2:], kills, sizes0[killed], restarts, joins1, sizes1, starts1)
     restarts[kills > arrivals[-1]] = math.nan
     starts0[killed] = restarts
     found = np.empty(jobs)

@@ -140,6 +140,14 @@ Batches = Annotated[
         show_default=False,
     ),
 ]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--start",
+        metavar="idle|stationary",
+        help="stationary: a dispatcher's Group 0, and Group 1 where no job is killed, start in their stationary state.",
+    ),
+]
 Warmup = Annotated[
     int | None,
     typer.Option(

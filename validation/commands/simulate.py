@@ -21,6 +21,7 @@ from validation.commands.shared import (
     Replications,
     Scheduler,
     Seed,
+    Start,
     StoreFile,
     TimeBudget,
     Warmup,
@@ -42,6 +43,7 @@ def simulate(
     replications: Replications = None,
     batches: Batches = None,
     warmup: Warmup = None,
+    start: Start = "idle",
     seed: Seed = 1,
     at: At = "",
     job_budget: JobBudget = None,
@@ -74,10 +76,10 @@ def simulate(
     from validation.commands.tables import watching
 
     runs = 1 if batches is not None and replications is None else replications
-    options = _length(model, jobs=jobs, precision=precision, replications=runs, warmup=warmup)
+    options = _length(model, jobs=jobs, precision=precision, replications=runs, warmup=warmup, start=start)
     known = steer.controls(model) if controls and not allow_unstable else ()
     status = _DONE
-    names = ("precision", "job_budget", "time_budget", "replications", "batches", "store", "at")
+    names = ("precision", "job_budget", "time_budget", "replications", "batches", "start", "store", "at")
     try:
         with (
             shared.naming(file),
@@ -89,6 +91,7 @@ def simulate(
                 model,
                 **options,
                 batches=batches,
+                start=start,
                 seed=seed,
                 at=wanted,
                 controls=known,
@@ -111,18 +114,24 @@ def simulate(
 
 
 def _length(
-    model: Model, *, jobs: int | None, precision: float | None, replications: int | None, warmup: int | None
+    model: Model,
+    *,
+    jobs: int | None,
+    precision: float | None,
+    replications: int | None,
+    warmup: int | None,
+    start: str,
 ) -> dict[str, Any]:
     """How long to run, as `qsim.simulate` takes it; warm-ups come from the analytic side unless they are given."""
     from qsim._simulate import DEFAULT_REPLICATIONS
     from validation import steer
 
     if precision is not None:
-        skipped = steer.warmup(model, jobs=_ENDLESS) if warmup is None else warmup
+        skipped = steer.warmup(model, jobs=_ENDLESS, start=start) if warmup is None else warmup
         return {"precision": precision, "replications": replications or DEFAULT_REPLICATIONS, "warmup": skipped}
     count = jobs or steer.simulation_jobs(model)
     runs = replications or min(DEFAULT_REPLICATIONS, count)
-    skipped = steer.warmup(model, jobs=-(-count // runs)) if warmup is None else warmup
+    skipped = steer.warmup(model, jobs=-(-count // runs), start=start) if warmup is None else warmup
     return {"jobs": count, "replications": runs, "warmup": skipped}
 
 

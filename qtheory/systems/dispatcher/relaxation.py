@@ -13,24 +13,30 @@ _CUT = 1e-5
 
 
 def relaxation_jobs(model: Dispatcher) -> float:
-    """Jobs that arrive at the dispatcher during one relaxation time of the slower group.
+    """Jobs that arrive at the dispatcher during one relaxation time of the slower group."""
+    return max(relaxation_jobs_of_groups(model))
+
+
+def relaxation_jobs_of_groups(model: Dispatcher) -> tuple[float, float]:
+    """Jobs that arrive at the dispatcher during one relaxation time of each group, 0 for a group without jobs.
 
     The workload of a group behaves as Brownian motion reflected at 0 with drift -d, d = (1 - rho) n, and variance
     rate P = lambda m^2 (cs2 + I), m mean and cs2 scv of the occupation, I the long-run dispersion of the arrivals;
     its relaxation time is about 2 P / d^2 (Whitt 1989, "Planning queueing simulations", Management Sci. 35).
     """
     offered = traffic(model)
-    longest = 0.0
+    found = []
     for rate, load, servers, dispersion, occupation in zip(
         offered.rates, offered.offered, model.servers, offered.dispersions, offered.occupations, strict=True
     ):
         if rate == 0.0:
+            found.append(0.0)
             continue
         spare = servers - load
         variance = rate * (_second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
         # A group also needs the time of a few services to fill, however light its load.
-        longest = max(longest, 2.0 * variance / spare**2, occupation.mean)
-    return offered.rate * longest
+        found.append(offered.rate * max(2.0 * variance / spare**2, occupation.mean))
+    return found[0], found[1]
 
 
 def _second_moment(occupation: Distribution) -> float:
