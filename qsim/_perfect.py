@@ -58,14 +58,15 @@ def perfect(model: Dispatcher, *, samples: int, seed: int = 1, mean_service: flo
     Parameters
     ----------
     model : its arrivals must be Poisson; Group 1 plays no part.  M/G/c itself is ``short_fraction=1.0``,
-        ``time_limit=inf``.
+        ``time_limit=inf``.  A grace that completes jobs is a longer limit.
     samples : how many draws.
     seed : the draws are a function of it.
     mean_service : E[min(S0, time_limit)], needed only where it is not known here (a product cut at a limit).
 
     Raises
     ------
-    InvalidModel : other arrivals, a law without a sampler of services in progress (a finite limit always gives one).
+    InvalidModel : other arrivals, a law without a sampler of services in progress (a finite limit always gives one),
+        a grace only to save, limits of the jobs' own.
     Unstable : Group 0 has no stationary state.
     NotConverged : a draw met five million jobs at one server: its load is too near 1, or services have no variance.
 
@@ -88,7 +89,11 @@ def perfect(model: Dispatcher, *, samples: int, seed: int = 1, mean_service: flo
         raise InvalidModel(field="interarrival", rule="must be exponential", value=model.interarrival.kind())
     if model.short_fraction == 0:
         raise InvalidModel(field="short_fraction", rule="must be positive: Group 0 has no jobs", value=0.0)
-    servers, limit = model.servers[0], model.time_limit
+    for name in ("limits", "grace_completes"):
+        if name in model.changed_rules:
+            rule = "gives services that perfect does not know; qsim.simulate does"
+            raise InvalidModel(field=name, rule=rule, value=getattr(model, name))
+    servers, limit = model.servers[0], model.time_limit + model.grace
     mean = mean_service
     if mean is None:
         mean = restricted_mean(model.service0, limit=limit, field="service0")

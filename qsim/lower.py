@@ -67,8 +67,7 @@ def lower(model: Model, *, options: Options) -> Simulator:
 
     Raises
     ------
-    InvalidModel : the model or an option is wrong, or a control is none that the kind of system has or goes with other
-        options.
+    InvalidModel : the model or an option is wrong, or a control is none that the kind of system has.
     """
     module = import_module(f"qsim.lowering.{model.kind()}")
     known: Sequence[str] = getattr(module, "CONTROLS", ())
@@ -76,7 +75,4 @@ def lower(model: Model, *, options: Options) -> Simulator:
         if name not in known:
             rule = f"known are {', '.join(known) or 'none for this kind of system'}"
             raise InvalidModel(field="controls", rule=rule, value=name)
-    if options.controls and options.extra:
-        # Other rules for the jobs change what is sampled, and its means.
-        raise InvalidModel(field="controls", rule=f"do not go with {', '.join(options.extra)}")
     return cast(Simulator, module.lower(model, options=options))

@@ -245,6 +245,8 @@ def _references(model: Model, *, jobs: int, warmup: int | None, seed: int, confi
         key: Reference(value=figure.value, half_width=figure.half_width, source=f"{jobs} jobs")
         for key, figure in long_run.measures.items()
     }
+    if not qtheory.methods(model):
+        return found
     try:
         solution = qtheory.solve(model)
     except NotConverged:
