@@ -28,7 +28,7 @@ def test_a_field_of_the_file_reaches_the_simulation(qtwin: Qtwin, tmp_path: Path
     path = tmp_path / "kept.toml"
     save(E, path)
     plain = qtwin("simulate", path, "--jobs", "64000", "--json").data
-    path.write_text(path.read_text() + "checkpoint_share = 0.5\n")
+    path.write_text("checkpoint_share = 0.5\n" + path.read_text())
     kept = qtwin("simulate", path, "--jobs", "64000", "--json").data
     assert "checkpoint_share" not in plain["model"]
     assert kept["model"]["checkpoint_share"] == 0.5
