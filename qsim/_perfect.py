@@ -79,14 +79,15 @@ def perfect(model: Dispatcher, *, samples: int, seed: int = 1, mean_service: flo
     Parameters
     ----------
     model : its arrivals must be Poisson; Group 1 plays no part.  M/G/c itself is ``short_fraction=1.0``,
-        ``time_limit=inf``.
+        ``time_limit=inf``.  A grace that completes jobs is a longer limit.
     samples : how many draws.
     seed : the draws are a function of it.
     mean_service : E[min(S0, time_limit)], needed only where it is not known here (a product cut at a limit).
 
     Raises
     ------
-    InvalidModel : other arrivals, a law without a sampler of services in progress (a finite limit always gives one).
+    InvalidModel : other arrivals, a law without a sampler of services in progress (a finite limit always gives one),
+        a grace only to save, limits of the jobs' own.
     Unstable : Group 0 has no stationary state.
     NotConverged : a draw met five million jobs at one server: its load is too near 1, or services have no variance.
 
@@ -116,13 +117,14 @@ def sampler(model: Dispatcher, *, group: int = 0, mean_service: float | None = N
         raise InvalidModel(field="interarrival", rule="must be exponential", value=model.interarrival.kind())
     fraction = 1 - model.short_fraction if group else model.short_fraction
     if fraction == 0:
-        raise InvalidModel(
-            field="short_fraction",
-            rule=f"gives Group {group} no jobs",
-            value=model.short_fraction,
-        )
-    servers, limit = model.servers[group], math.inf if group else model.time_limit
-    law, field = (model.service1, "service1") if group else (model.service0, "service0")
+        raise InvalidModel(field="short_fraction", rule=f"gives Group {group} no jobs", value=model.short_fraction)
+    servers, limit, law, field = model.servers[1], math.inf, model.service1, "service1"
+    if group == 0:
+        for name in ("limits", "grace_completes"):
+            if name in model.changed_rules:
+                rule = "gives services that perfect does not know; qsim.simulate does"
+                raise InvalidModel(field=name, rule=rule, value=getattr(model, name))
+        servers, limit, law, field = model.servers[0], model.time_limit + model.grace, model.service0, "service0"
     mean = mean_service
     if mean is None:
         mean = restricted_mean(law, limit=limit, field=field)

@@ -25,8 +25,8 @@ class Replay:
 
     Attributes
     ----------
-    model : servers and time limit are used, nothing else.
-    service, group : as given.
+    model : servers, time limit and rules for killed jobs are used, nothing else.
+    service, group : as given.  A killed job that keeps a share of its work needs less in Group 1.
     history : every job's instants (arrival, starts, kill, departure by the rules, whenever it is), nan where none.
     departure : nan for a job that has not departed by the end of the replay.
     classes : `0` completed in Group 0, `1` submitted to Group 1, `r0` killed and restarted.
@@ -79,7 +79,7 @@ def replay(
 
     Parameters
     ----------
-    model : its servers and time limit are used; its laws and short fraction are not.
+    model : its servers, time limit, checkpoint share and grace are used; its laws and short fraction are not.
     arrival : instants, in order.
     service : requirements, at least 0.
     group : 0 or 1, the group a job is submitted to.
@@ -89,7 +89,7 @@ def replay(
     Raises
     ------
     InvalidModel : no jobs, columns of different length, arrivals out of order, a negative or infinite number,
-        another group.
+        another group; killed jobs that do not join the back of Queue 1, or limits of the jobs' own.
 
     Examples
     --------
@@ -101,6 +101,10 @@ def replay(
     >>> run.departure.tolist(), run.classes
     ([7.0, 17.0, 15.0], ['1', 'r0', '0'])
     """
+    for name in ("killed_join", "limits"):
+        if name in model.changed_rules:
+            rule = "is a rule that replay does not know; qsim.simulate does"
+            raise InvalidModel(field=name, rule=rule, value=getattr(model, name))
     arrivals, services, groups = _columns(arrival, service, group)
     history = _recursion(model, arrivals, services, groups)
     end = float(history.departure.max()) if time_end is None else float(time_end)
@@ -148,18 +152,22 @@ def _recursion(model: Dispatcher, arrivals: Floats, services: Floats, groups: Gr
     first, second = np.flatnonzero(groups == 0), np.flatnonzero(groups == 1)
     nothing = np.full(arrivals.size, math.nan)
     start0, killed_at, start1 = nothing.copy(), nothing.copy(), nothing.copy()
-    starts = np.empty(first.size)
-    serve(*idle_servers(model.servers[0]), arrivals[first], services[first], model.time_limit, starts)
+    limit, starts = model.time_limit + (model.grace if model.grace_completes else 0.0), np.empty(first.size)
+    killed = first[services[first] > limit]
+    holds = services.copy()
+    holds[killed] = model.time_limit + model.grace
+    serve(*idle_servers(model.servers[0]), arrivals[first], holds[first], math.inf, starts)
     start0[first] = starts
-    killed = first[services[first] > model.time_limit]
-    killed_at[killed] = start0[killed] + model.time_limit
+    killed_at[killed] = start0[killed] + holds[killed]
+    work = services.copy()
+    work[killed] -= model.checkpoint_share * limit
 
     restarts, starts = np.empty(killed.size), np.empty(second.size)
     serve_both(
         *idle_servers(model.servers[1]),
-        *(killed_at[killed], services[killed], restarts),
+        *(killed_at[killed], work[killed], restarts),
         *(arrivals[second], services[second], starts),
     )
     start1[killed], start1[second] = restarts, starts
-    departure = np.where(np.isnan(start1), start0, start1) + services
+    departure = np.where(np.isnan(start1), start0, start1) + work
     return History(arrival=arrivals, start0=start0, killed_at=killed_at, start1=start1, departure=departure)

@@ -71,8 +71,7 @@ def lower(model: Model, *, options: Options) -> Simulator:
 
     Raises
     ------
-    InvalidModel : the model or an option is wrong, or a control is none that the kind of system has or goes with other
-        options.
+    InvalidModel : the model or an option is wrong, or a control is none that the kind of system has.
     """
     module = import_module(f"qsim.lowering.{model.kind()}")
     known: Sequence[str] = getattr(module, "CONTROLS", ())
@@ -80,11 +79,10 @@ def lower(model: Model, *, options: Options) -> Simulator:
         if name not in known:
             rule = f"known are {', '.join(known) or 'none for this kind of system'}"
             raise InvalidModel(field="controls", rule=rule, value=name)
-    if options.controls and options.extra:
-        # Other rules for the jobs change what is sampled, and its means.
-        raise InvalidModel(field="controls", rule=f"do not go with {', '.join(options.extra)}")
-    if options.batches > 1 and (options.extra or not getattr(module, "BATCHES", False)):
-        raise InvalidModel(field="batches", rule="are cut from runs of a plain dispatcher alone", value=options.batches)
-    if options.start != "idle" and (options.extra or not getattr(module, "STARTS", False)):
-        raise InvalidModel(field="start", rule="can be stationary for a plain dispatcher alone", value=options.start)
+    for name, wanted, known_here, rule in (
+        ("batches", options.batches > 1, "BATCHES", "are cut from a dispatcher's runs alone"),
+        ("start", options.start != "idle", "STARTS", "can be stationary for a dispatcher alone"),
+    ):
+        if wanted and not getattr(module, known_here, False):
+            raise InvalidModel(field=name, rule=rule, value=getattr(options, name))
     return cast(Simulator, module.lower(model, options=options))

@@ -9,9 +9,11 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any, cast
 
+from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import SYSTEMS, Model
 from qtheory.solution import Solution
+from qtheory.systems.dispatcher.coverage import require_covered, uncovered
 
 Method = Callable[..., Solution]
 
@@ -41,13 +43,27 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 def methods(model: Model) -> tuple[str, ...]:
-    """The analytic methods that exist for this kind of system, `auto` last.
+    """The analytic methods for this system, `auto` last; none where a dispatcher's rules for killed jobs have none.
 
     Raises `InvalidModel` for anything but a system.
     """
     if not isinstance(model, tuple(SYSTEMS.values())):
         raise InvalidModel(field="model", rule=f"must be a model of kind {', '.join(SYSTEMS)}", value=model)
-    return (*METHODS[model.kind()], "auto")
+    known = (*METHODS[model.kind()], "auto")
+    if isinstance(model, Dispatcher):
+        return tuple(name for name in known if not uncovered(model, method=name))
+    return known
+
+
+def require_method(model: Model, *, method: str, field: str = "method") -> None:
+    """Raise `InvalidModel` unless `method` is one of `methods(model)`: by `field`, or by the field that none covers."""
+    known = methods(model)
+    if method in known:
+        return
+    if isinstance(model, Dispatcher):
+        # Where a model has no method at all, that is what is wrong, whatever was asked for.
+        require_covered(model, method=method if known and method in METHODS["dispatcher"] else "auto")
+    raise InvalidModel(field=field, rule=f"must be one of {', '.join(known)}", value=method)
 
 
 def solve(model: Model, *, method: str = "auto", at: Iterable[float] = (), **options: Any) -> Solution:
@@ -65,11 +81,9 @@ def solve(model: Model, *, method: str = "auto", at: Iterable[float] = (), **opt
     ------
     Unstable : the system has no steady state; names the group and its load.
     NotConverged : a numerical method stopped early; gives residual and advice.
-    InvalidModel : unknown method, or a law that the method cannot use.
+    InvalidModel : unknown method, or a law or rule that the method does not cover.
     """
-    known = methods(model)
-    if method not in known:
-        raise InvalidModel(field="method", rule=f"must be one of {', '.join(known)}", value=method)
+    require_method(model, method=method)
     times = tuple(float(x) for x in at)
     for x in times:
         if not (x >= 0 and math.isfinite(x)):

@@ -178,6 +178,12 @@ def replay_dispatcher(
     return records
 
 
+def rules_of(model: object) -> dict[str, object]:
+    """The rules for killed jobs in the fields of a model, as `replay_dispatcher` takes them; limits are drawn apart."""
+    names = ("killed_join", "checkpoint_share", "grace", "grace_completes")
+    return {name: getattr(model, name) for name in names}
+
+
 def mean(values: Iterable[float]) -> float:
     values = list(values)
     return math.fsum(values) / len(values)

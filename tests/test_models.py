@@ -122,6 +122,11 @@ dispatchers = st.builds(
     interarrival=all_laws,
     service0=all_laws,
     service1=all_laws,
+    killed_join=st.sampled_from(["back", "head", "low-priority"]),
+    checkpoint_share=st.one_of(st.just(0.0), st.floats(0, 1)),
+    grace=st.one_of(st.just(0.0), positive),
+    grace_completes=st.booleans(),
+    limits=st.one_of(st.none(), plain_laws),
 )
 donors = st.builds(
     Donor,
@@ -229,6 +234,57 @@ class TestRoundTrip:
         assert json.loads((tmp_path / "m.json").read_text())["time_limit"] == "inf"
         assert "time_limit = inf" in (tmp_path / "m.toml").read_text()
         assert load(tmp_path / "m.json") == load(tmp_path / "m.toml") == model
+
+
+class TestRulesForKilledJobs:
+    FIELDS = ("killed_join", "checkpoint_share", "grace", "grace_completes", "limits")
+
+    def test_defaults_leave_no_trace_in_files(self, tmp_path):
+        same = E.replace(
+            killed_join="back", checkpoint_share=np.float64(0), grace=-0.0, grace_completes=True, limits=None
+        )
+        assert same == E
+        for model in (E, same, pickle.loads(pickle.dumps(same)), parse(plain(E) | {"grace": 0, "limits": None})):
+            assert not set(plain(model)) & set(self.FIELDS)
+            save(model, tmp_path / "m.toml")
+            assert not any(name in (tmp_path / "m.toml").read_text() for name in self.FIELDS)
+
+    def test_of_a_file(self, tmp_path):
+        path = tmp_path / "e.toml"
+        path.write_text(
+            E_TOML + 'checkpoint_share = 0.5\nkilled_join = "head"\nlimits = {kind = "uniform", low = 1, high = 2}'
+        )
+        model = load(path)
+        assert model == E.replace(checkpoint_share=0.5, killed_join="head", limits=Uniform(low=1.0, high=2.0))
+        assert model.changed_rules == ("killed_join", "checkpoint_share", "limits")
+        assert E.replace(grace_completes=False).changed_rules == ()
+
+    def test_schema_shows_fields_and_defaults(self):
+        found = schema("dispatcher")["$defs"]["Dispatcher"]
+        assert set(self.FIELDS) <= set(found["properties"])
+        assert not set(self.FIELDS) & set(found["required"])
+        assert [found["properties"][name]["default"] for name in self.FIELDS] == ["back", 0.0, 0.0, True, None]
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [
+            ("killed_join", "front"),
+            ("checkpoint_share", 1.5),
+            ("checkpoint_share", "half"),
+            ("grace", -1.0),
+            ("grace", math.inf),
+            ("grace_completes", 1),
+            ("limits", 2.0),
+            ("graze", 1.0),
+        ],
+    )
+    def test_wrong_rules(self, field, value):
+        with pytest.raises(InvalidModel) as found:
+            E.replace(**{field: value})
+        assert found.value.field == field
+        with pytest.raises(InvalidModel) as found:
+            parse(plain(E) | {field: value})
+        assert found.value.field == field
 
 
 class TestObjects:

@@ -154,7 +154,8 @@ def search(
     total : servers to be split, at least 2.
     objective : weights on the mean responses of `all`, `short`, `long`, `killed`; all jobs by default.
     method : analytic method of the ranking; `auto` is `mgc`, and `phase-type` takes about a quarter of a second a
-        design.
+        design.  Where killed jobs do not join the back of Queue 1 there is none, and up to sixteen stable designs are
+        simulated.
     indifference : relative difference that does not matter.
     confidence : of the choice among the simulated designs.
     jobs : jobs counted in each replication.
@@ -165,7 +166,7 @@ def search(
 
     Raises
     ------
-    InvalidModel : wrong options, or an objective over a class without jobs.
+    InvalidModel : wrong options, or an objective over a class without jobs, or too many designs that nothing ranks.
     Unstable : no split is stable; names the group that is overloaded in the least loaded one.
     """
     total = _total(total)
@@ -234,9 +235,16 @@ def _with_simulation(row: Design, choice: Choice, place: int) -> Design:
 
 
 def _rank(designs: list[Dispatcher], *, weights: Mapping[str, float], method: str) -> tuple[list[Design], str]:
-    """Every design with its analytic objective; raises `Unstable` when none is stable."""
-    from qtheory.systems.dispatcher.loads import traffic
+    """Every design with its analytic objective; raises `Unstable` when none is stable.
 
+    Where no method covers the rules for killed jobs all stable designs are open; too many of them are refused.
+    """
+    from qtheory.systems.dispatcher.coverage import require_covered
+    from qtheory.systems.dispatcher.loads import require_stable, traffic
+
+    unranked = not qtheory.methods(designs[0])
+    if unranked and method != "auto":
+        require_covered(designs[0], method=method)
     keys: dict[str, Key] = {scope: ("mean_response", scope) for scope in weights}
     rows: list[Design] = []
     used: dict[str, None] = {}
@@ -247,6 +255,10 @@ def _rank(designs: list[Dispatcher], *, weights: Mapping[str, float], method: st
     for design in designs:
         load = (offered0 / design.servers[0], offered1 / design.servers[1])
         try:
+            if unranked:
+                require_stable((offered0, offered1), servers=design.servers)
+                rows.append(Design(servers=design.servers, stable=True, load=load, note="no analytic method"))
+                continue
             solution = qtheory.solve(design, method=chosen, quantiles=False)
         except Unstable as failure:
             failures.append(failure)
@@ -276,7 +288,12 @@ def _rank(designs: list[Dispatcher], *, weights: Mapping[str, float], method: st
         )
     if not any(row.stable for row in rows):
         raise min(failures, key=lambda failure: failure.load)
-    return rows, " and ".join(used) or chosen
+    count = sum(row.stable for row in rows)
+    if unranked and count > MOST_CONTENDERS:
+        field = designs[0].changed_rules[0]
+        rule = f"leaves no analytic method to choose the {MOST_CONTENDERS} of {count} stable designs to be simulated"
+        raise InvalidModel(field=field, rule=rule, value=getattr(designs[0], field))
+    return rows, "no ranking" if unranked else " and ".join(used) or chosen
 
 
 def _contenders(rows: list[Design]) -> list[int]:

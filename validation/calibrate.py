@@ -249,6 +249,8 @@ def _references(
         key: Reference(value=figure.value, half_width=figure.half_width, source=f"{jobs} jobs")
         for key, figure in long_run.measures.items()
     }
+    if not qtheory.methods(model):
+        return found
     try:
         solution = qtheory.solve(model)
     except NotConverged:

@@ -239,7 +239,7 @@ def sweep_curve(rows: Sequence[Mapping[str, Any]], *, axis: str) -> Figure:
         if barred:
             axes.plot([], [], color=WARNING, alpha=0.4, label="unstable")
         axes.set_xlabel(axis)
-        name = next((leading(row["measures"]) for row in rows if row["measures"]), None)
+        name = next((leading(found) for row in rows if (found := row["measures"] or row.get("simulated"))), None)
         axes.set_ylabel(f"{name['measure']}/{name['scope']}" if name else "")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize=9)

@@ -13,11 +13,11 @@ from qtheory.systems.dispatcher.loads import Traffic, traffic
 def dispatcher_controls(model: Dispatcher) -> tuple[Control, ...]:
     """Controls of a dispatcher, by the names of its simulator; only those whose averages have a finite variance.
 
-    With lambda the arrival rate, p0 the share of Group 0, q = P(S0 > T): a job asks work0 = p0 E[min(S0, T)] of Group
-    0 and work1 = p0 E[S0; S0 > T] + (1 - p0) E[S1] of Group 1, and the offered loads are lambda times these.  A
-    pooled group is M/G/1 where arrivals are Poisson, its mean wait that of Pollaczek and Khinchine; an average of its
-    waits has a finite variance if the fourth moment of the occupation is finite (a busy period of one huge job x adds
-    waits of order x^2).
+    With lambda the arrival rate and p0 the share of Group 0, a job asks work0 = p0 E[min(S0, T)] of Group 0 and work1 =
+    p0 E[S0; S0 > T] + (1 - p0) E[S1] of Group 1 (by other rules for killed jobs, what `Traffic` says), and the offered
+    loads are lambda times these.  A pooled group is M/G/1 where arrivals are Poisson, its mean wait that of Pollaczek
+    and Khinchine; an average of its waits has a finite variance if the fourth moment of the occupation is finite (a
+    busy period of one huge job x adds waits of order x^2).  Only the plain rules have pooled groups.
     """
     offered = traffic(model)
     steady = math.isfinite(offered.scv)
@@ -29,7 +29,8 @@ def dispatcher_controls(model: Dispatcher) -> tuple[Control, ...]:
         found[f"work{group}"] = load / offered.rate
         if steady:
             found[f"offered_load{group}"] = load
-        if offered.poisson and load < model.servers[group] and _has_moment(offered.occupations[group], order=4.0):
+        plain = not model.changed_rules and offered.poisson
+        if plain and load < model.servers[group] and _has_moment(offered.occupations[group], order=4.0):
             found[f"pooled_wait{group}"] = _pooled_wait(offered, group=group, servers=model.servers[group])
     if offered.short_rate > 0.0:
         found |= _mean("completed_service", offered.completed)

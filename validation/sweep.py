@@ -52,6 +52,9 @@ def parse_axis(text: str) -> Axis:
 def at_point(model: Model, point: Mapping[str, float]) -> Model:
     """The model with the numbers of `point` put in.  Raises `InvalidModel` for an unknown path or a bad value."""
     data = plain(model)
+    for path in point:
+        if path not in data and path in model.__struct_fields__:
+            data[path] = getattr(model, path)  # left out of plain data where it is the default
     for path, value in point.items():
         if path == "load" and model.kind() != "flexible":
             data = _scaled(model, data, factor=value)
@@ -115,7 +118,10 @@ def rows(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """One row a point: `point`, `status` and measures; a point without a steady state says why and has none."""
+    """One row a point: `point`, `status` and measures; a point without a steady state says why and has none.
+
+    A design that no analytic method covers is refused, or simulated only where `simulate` asks for that.
+    """
     grid = list(points(axes))
     designs = [steer.check(at_point(model, point)) for point in grid]
     found = []
@@ -141,8 +147,12 @@ def _row(
     if isinstance(design, Network):
         row["theta_star"] = stabilizability(design).theta_star
     try:
-        solution = qtheory.solve(design, method=method)
-        row |= {"method": solution.method, "measures": solution.measures.to_list()}
+        if simulate and not qtheory.methods(design):
+            steer.check_stable(design)
+            row["message"] = "no analytic method"
+        else:
+            solution = qtheory.solve(design, method=method)
+            row |= {"method": solution.method, "measures": solution.measures.to_list()}
     except (Unstable, NotConverged) as failure:
         row |= failure_fields(failure) | {"message": str(failure)}
     if simulate and (row["status"] == "ok" or isinstance(design, Network)):

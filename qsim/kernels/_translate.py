@@ -78,7 +78,7 @@ def run_examples() -> None:
     for model in (_DISPATCHER, *map(parse, MODELS)):
         for means_only in (False, True):
             lower(model, options=Options(means_only=means_only)).run(seed=1, replication=0, jobs=64, warmup=8)
-    lower(_DISPATCHER, options=Options(extra={"killed_join": "head"})).run(seed=1, replication=0, jobs=64, warmup=8)
+    lower(_DISPATCHER.replace(killed_join="head"), options=Options()).run(seed=1, replication=0, jobs=64, warmup=8)
     qsim.perfect(_DISPATCHER, samples=1)
     jobs = qsim.draw_jobs(_DISPATCHER, time_end=10.0)
     qsim.replay(_DISPATCHER, arrival=jobs.arrival, service=jobs.service, group=jobs.group)

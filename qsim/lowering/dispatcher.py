@@ -170,7 +170,7 @@ class DispatcherSimulator:
 
 
 def lower(model: Dispatcher, *, options: Options) -> Simulator:
-    """The simulator of a dispatcher; options ask for other rules for killed jobs (`dispatcher_variants`).
+    """The simulator of a dispatcher; other rules for killed jobs have a kernel of their own (`dispatcher_variants`).
 
     Raises
     ------
@@ -179,7 +179,13 @@ def lower(model: Dispatcher, *, options: Options) -> Simulator:
     for time in options.at:
         if not 0 <= time < math.inf:
             raise InvalidModel(field="at", rule="must be a finite time >= 0", value=time)
-    if options.extra:
+    for name in options.extra:
+        raise InvalidModel(field=name, rule="is no option of a dispatcher's simulation")
+    if model.changed_rules:
+        for option, usual in (("batches", 1), ("start", "idle")):
+            if getattr(options, option) != usual:
+                rule = f"does not go with {', '.join(model.changed_rules)}"
+                raise InvalidModel(field=option, rule=rule, value=getattr(options, option))
         return lower_variant(model, options=options)
     check_progress(model.interarrival, field="interarrival")
     return DispatcherSimulator(

@@ -68,21 +68,19 @@ def controls_of(key: Key) -> tuple[str, ...]:
     return _WAIT[scope]
 
 
-def control_samples(*, jobs: Array, window: Array, pooled: Array, limit: float) -> dict[str, Sample]:
+def control_samples(*, jobs: Array, window: Array, pooled: Array, aborted: Array) -> dict[str, Sample]:
     """Samples over the replications by name, from class totals (replications x classes x columns) and windows.
 
     interarrival : time between arrivals.
     work0, work1 : what a job, of whatever class, asks of Group 0, min(S0, T) if it is submitted there, and of Group 1.
+        `aborted` is what killed jobs ask of Group 0, a sum for each replication.
     offered_load0, offered_load1 : the same for a unit of time.
-    completed_service, killed_service, service1 : requirements of short, killed and long jobs.
+    completed_service, killed_service, service1 : what short, killed and long jobs ask of the group that completes them.
     pooled_wait0, pooled_wait1 : mean waits of pooled groups, where the kernel kept them.
     """
     counts = jobs[:, :, COUNT]
     total = counts.sum(axis=1)
     served = jobs[:, :, RESPONSE] - jobs[:, :, WAIT]
-    aborted = np.zeros(len(jobs))
-    if np.isfinite(limit):
-        aborted = counts[:, KILLED] * limit
     restarted = served[:, KILLED] - aborted
     work0, work1 = served[:, SHORT] + aborted, served[:, LONG] + restarted
     found = {

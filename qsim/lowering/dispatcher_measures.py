@@ -107,7 +107,10 @@ def findings(model: Dispatcher, tallies: Sequence[Tally], *, at: Sequence[float]
         samples=ordered,
         distributions=distributions,
         controls=control_samples(
-            jobs=jobs, window=window, pooled=np.stack([tally.pooled for tally in tallies]), limit=model.time_limit
+            jobs=jobs,
+            window=window,
+            pooled=np.stack([tally.pooled for tally in tallies]),
+            aborted=visits[:, KILLED0, SERVED],
         ),
         controlled={key: controls_of(key) for key in ordered},
     )
@@ -172,7 +175,7 @@ def _kills(model: Dispatcher, jobs: Array) -> Iterator[tuple[Key, Sample]]:
     killed = jobs[:, KILLED, COUNT]
     submitted0 = killed + jobs[:, SHORT, COUNT]
     rule: Callable[[Array, Array], Sample | None] = share_of
-    if model.time_limit == np.inf:
+    if model.time_limit == np.inf and model.limits is None:
         rule = ratio
     for scope, counts in (("group0", submitted0), ("all", submitted0 + jobs[:, LONG, COUNT])):
         sample = rule(killed, counts)

@@ -19,7 +19,7 @@ from qsim.kernels.servers import Places, free_servers, idle_servers
 from qsim.sampling import Program
 from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
-
+from qtheory.models.errors import InvalidModel
 
 #: A draw traces about servers / (1 - load)^2 jobs back, more where services vary: beyond this it takes seconds.
 _MOST = 200_000

@@ -1,11 +1,10 @@
-"""Dispatchers with other rules for killed jobs, asked for by options of a simulation."""
+"""Dispatchers with other rules for killed jobs, as their fields say."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,24 +15,15 @@ from qsim.kernels.random import Array, State
 from qsim.kernels.sampling import CONSTANT, END
 from qsim.kernels.variant_jobs import BACK, HEAD, LOW_PRIORITY
 from qsim.lower import Findings, Options
+from qsim.lowering.dispatcher_controls import POOLED_WAITS
 from qsim.lowering.dispatcher_measures import CLASSES, Tally, findings
 from qsim.sampling import Program, check_progress, program
 from qsim.streams import stream
-from qtheory.models.base import Spec
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 
 _JOINS = {"back": BACK, "head": HEAD, "low-priority": LOW_PRIORITY}
 _KINDS, _VISIT_COLUMNS, _TALLY_COLUMNS = 4, 6, 8
-
-#: Options and the rules that the dispatcher has without them.
-DEFAULTS: Mapping[str, Any] = {
-    "killed_join": "back",
-    "checkpoint_share": 0.0,
-    "grace": 0.0,
-    "grace_completes": True,
-    "limits": None,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,34 +115,16 @@ class VariantSimulator:
 
 
 def lower_variant(model: Dispatcher, *, options: Options) -> VariantSimulator:
-    """The simulator of a dispatcher with options for killed jobs.
-
-    killed_join : "back" of Queue 1; "head" of it (several at one instant: the earliest arrival first); or
-        "low-priority": taken, without preemption, only when no long job waits.
-    checkpoint_share : share of the work done until the limit that a killed job keeps, 0 to 1.
-    grace, grace_completes : a job that outran its limit is killed so much later.  If `grace_completes` it works on
-        meanwhile, and is done if that suffices; otherwise it only saves its state.
-    limits : law of the limits of jobs submitted to Group 0, one drawn for each; None: `time_limit` for all.
+    """The simulator of a dispatcher by the rules of its fields, whichever they are.
 
     Raises
     ------
-    InvalidModel : an unknown option or a wrong value, a law that cannot be sampled.
+    InvalidModel : a law that cannot be sampled, a control that only the plain rules have.
     """
-    for name in options.extra:
-        if name not in DEFAULTS:
-            raise InvalidModel(field=name, rule="is no option of a dispatcher's simulation")
-    chosen = {**DEFAULTS, **options.extra}
-    join, share, grace, limits = (chosen[name] for name in ("killed_join", "checkpoint_share", "grace", "limits"))
-    checks = [
-        ("killed_join", join in _JOINS, f"must be one of {', '.join(_JOINS)}"),
-        ("checkpoint_share", isinstance(share, int | float) and 0 <= share <= 1, "must lie between 0 and 1"),
-        ("grace", isinstance(grace, int | float) and 0 <= grace < math.inf, "must be a finite time >= 0"),
-        ("grace_completes", isinstance(chosen["grace_completes"], bool), "must be true or false"),
-        ("limits", limits is None or isinstance(limits, Spec), "must be a law"),
-    ]
-    for name, holds, rule in checks:
-        if not holds:
-            raise InvalidModel(field=name, rule=rule, value=chosen[name])
+    for name in options.controls:
+        if name in POOLED_WAITS:
+            rule = f"{name} goes with the plain rules for killed jobs only"
+            raise InvalidModel(field="controls", rule=rule, value=", ".join(model.changed_rules))
     check_progress(model.interarrival, field="interarrival")
     fixed = Program(np.array([[CONSTANT, 0, 1, 0], [END, 0, 1, 0]], np.int64), np.array([model.time_limit]))
     return VariantSimulator(
@@ -160,8 +132,8 @@ def lower_variant(model: Dispatcher, *, options: Options) -> VariantSimulator:
         gap=program(model.interarrival, field="interarrival"),
         size0=program(model.service0, field="service0"),
         size1=program(model.service1, field="service1"),
-        limit=fixed if limits is None else program(limits, field="limits"),
-        rules=(_JOINS[join], float(share), float(grace), chosen["grace_completes"]),
+        limit=fixed if model.limits is None else program(model.limits, field="limits"),
+        rules=(_JOINS[model.killed_join], model.checkpoint_share, model.grace, model.grace_completes),
         at=options.at,
         means_only=options.means_only,
     )

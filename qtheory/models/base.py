@@ -63,7 +63,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                     raise InvalidModel(field=path, rule="must be a number", value=number)
                 if math.isinf(number) and not _may_be_infinite(field.type):
                     raise InvalidModel(field=path, rule="must be finite", value=number)
-            msgspec.structs.force_setattr(self, field.name, _frozen(value))
+            value = _frozen(value)
+            if type(value) is type(field.default) and value == field.default:
+                value = field.default  # known by identity to what leaves defaults out
+            msgspec.structs.force_setattr(self, field.name, value)
         self.check()
 
     def check(self) -> None:
@@ -98,7 +101,13 @@ def check_probabilities(values: tuple[float, ...], *, field: str, exactly_one: b
         require(total <= 1 + 1e-9, field=field, rule=f"must sum to at most 1 (sum {total:.12g})", value=values)
 
 
-_WORDS = {"`float`": "a number", "`int`": "a whole number", "`object`": "a table", "`array`": "a list"}
+_WORDS = {
+    "`object | null`": "a table",
+    "`float`": "a number",
+    "`int`": "a whole number",
+    "`object`": "a table",
+    "`array`": "a list",
+}
 _WORDS |= {"`str`": "a text", "`bool`": "true or false", "`null`": "nothing", "`int | str`": "a whole number or a word"}
 _WORDS |= {"`int | float`": "a whole number or inf"}
 _AT = re.compile(r" - at `(\$|key in \$)?(.*)`$")

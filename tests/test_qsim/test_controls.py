@@ -272,8 +272,8 @@ def test_wrong_controls_are_refused() -> None:
         qsim.simulate(
             Flexible(queues=2, load=0.5, flexible_fraction=0.5, choices=2), controls=[Control(name="gap", mean=1.0)]
         )
-    with pytest.raises(InvalidModel, match="do not go with grace"):
-        qsim.simulate(EXAMPLE_E, controls=[Control(name="interarrival", mean=1.0)], grace=1.0)
+    with pytest.raises(InvalidModel, match="pooled_wait0 goes with the plain rules for killed jobs only, got grace"):
+        qsim.simulate(EXAMPLE_E.replace(grace=1.0), controls=[Control(name="pooled_wait0", mean=1.0)])
     with pytest.raises(InvalidModel, match="finite"):
         run(Control(name="interarrival", mean=math.nan))
     with pytest.raises(InvalidModel, match="once"):

@@ -147,8 +147,8 @@ model = Dispatcher(
     service1=PhaseType(alpha=(0.7, 0.2), generator=((-2.0, 1.0), (0.5, -1.0))),
 )
 digest = hashlib.sha256(lower(model, options=Options(at=(2.0,))).run(seed=1, replication=0, jobs=200, warmup=50))
-variant = {"killed_join": "head", "grace": 0.2, "limits": Uniform(low=0.5, high=2.0)}
-digest.update(lower(model, options=Options(extra=variant)).run(seed=1, replication=0, jobs=200, warmup=50))
+variant = model.replace(killed_join="head", grace=0.2, limits=Uniform(low=0.5, high=2.0))
+digest.update(lower(variant, options=Options()).run(seed=1, replication=0, jobs=200, warmup=50))
 digest.update(qsim.perfect(model.replace(interarrival=Exponential(mean=0.4)), samples=10).workload)
 for count in (3, 7):
     starts = np.empty(200)

@@ -43,6 +43,9 @@ def replay(
     elif not test:
         raise InvalidModel(field="FILE", rule="is required unless --test names a test of a folder")
     time_end = None
+    if test and model is not None and model.changed_rules:
+        rule = f"goes with the plain rules for killed jobs only, not with {', '.join(model.changed_rules)} of {file}"
+        raise InvalidModel(field="--test", rule=rule, value=test)
     if test:
         from validation.four_files import read_layout
 
@@ -63,7 +66,8 @@ def replay(
     from validation import traces
     from validation.commands.tables import measure_name, number, show
 
-    replayed = qsim.replay(model, arrival=log.arrival, service=log.service, group=log.group, time_end=time_end)
+    with shared.naming(file):
+        replayed = qsim.replay(model, arrival=log.arrival, service=log.service, group=log.group, time_end=time_end)
     records: dict[str, Any] = log.records
     if replayed.unfinished:
         reason = f"not departed by {time_end!r}"

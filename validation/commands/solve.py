@@ -29,12 +29,12 @@ def solve(
 ) -> int:
     """Analytic answer with an error for every number."""
     import qtheory
+    from qtheory._solve import require_method
 
     wanted = shared.times(at)
     model = shared.open_model(file)
-    known = qtheory.methods(model)
-    if method not in known:
-        raise qtheory.InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
+    with shared.naming(file):
+        require_method(model, method=method, field="--method")
     if budget is not None and (model.kind() != "dispatcher" or method != "auto"):
         raise qtheory.InvalidModel(field="--budget", rule="goes with a dispatcher and method auto", value=budget)
     options = {} if budget is None else {"budget": budget}

@@ -32,6 +32,8 @@ def sweep(
     as_json: AsJson = False,
 ) -> int:
     """Solve (and simulate) the model at every point of a grid."""
+    import qtheory
+    from qtheory._solve import require_method
     from validation import sweep as sweeping
 
     shared.at_least(1, jobs=jobs)
@@ -40,11 +42,9 @@ def sweep(
     axes = [sweeping.parse_axis(text) for text in vary]
     if len({axis.path for axis in axes}) != len(axes):
         raise InvalidModel(field="--vary", rule="must name each number once", value=", ".join(vary))
-    import qtheory
-
-    known = qtheory.methods(model)
-    if method not in known:
-        raise InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
+    if not simulate or qtheory.methods(model):
+        with shared.naming(file):
+            require_method(model, method=method, field="--method")
     from validation import report
     from validation.commands.tables import progress, show
 

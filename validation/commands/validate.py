@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from qtheory.models import InvalidModel
 from validation.commands import shared
 from validation.commands.shared import AsJson, At, Jobs, Method, NoAnswer, Out, Replications, Seed
 
@@ -31,12 +30,11 @@ def validate(
     times = shared.times(at)
     models = [shared.open_model(file) for file in files]
 
-    import qtheory
+    from qtheory._solve import require_method
 
-    for model in models:
-        known = qtheory.methods(model)
-        if method not in known:
-            raise InvalidModel(field="--method", rule=f"must be one of {', '.join(known)}", value=method)
+    for file, model in zip(files, models, strict=True):
+        with shared.naming(file):
+            require_method(model, method=method, field="--method")
     from validation import report, rungs
     from validation._compare import REPLICATIONS, compare_all
     from validation.commands.tables import measure_name, number, progress, show

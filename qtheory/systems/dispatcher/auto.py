@@ -10,6 +10,7 @@ from importlib import import_module
 from qtheory.models import Dispatcher, InvalidModel, NotConverged
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher import mgc
+from qtheory.systems.dispatcher.coverage import require_covered, uncovered
 from qtheory.systems.dispatcher.loads import Traffic, traffic
 
 #: Processor seconds that an answer may be expected to take where nothing is said: those of `mgc`.
@@ -21,8 +22,8 @@ _EXACT = 1e-6
 def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True, budget: float = BUDGET) -> Solution:
     """`phase-type` where `expected_seconds` fits into `budget` (processor seconds), else `mgc`.
 
-    `mgc` also where it is exact, and where `phase-type` does not converge. `Solution.method` says which was taken and
-    ``details["choice"]`` why, unless the default budget left no choice.
+    `mgc` also where it is exact, and where `phase-type` does not converge or cover the rules for killed jobs.
+    `Solution.method` says which was taken and ``details["choice"]`` why, unless the default budget left no choice.
 
     Raises `Unstable`, and `InvalidModel` and `NotConverged` as `mgc` does.
     """
@@ -30,6 +31,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
         raise InvalidModel(field="budget", rule="must be at least 0", value=budget)
     if budget <= BUDGET:
         return mgc.solve(model, at=at, quantiles=quantiles)
+    require_covered(model, method="auto")
     why = _against_phase_type(model, budget=budget)
     if not why:
         phase_type = import_module("qtheory.systems.dispatcher.phase_type")
@@ -42,6 +44,9 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
 
 def _against_phase_type(model: Dispatcher, *, budget: float) -> str:
     """Why `mgc` is to be taken; empty where it is not."""
+    field = uncovered(model, method="phase-type")
+    if field:
+        return f"phase-type does not cover {field}"
     quick = mgc.solve(model, quantiles=False)["mean_wait", "all"]
     if quick.error <= _EXACT * quick.value:
         return "exact here"

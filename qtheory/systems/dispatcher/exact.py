@@ -16,6 +16,7 @@ from qtheory.models import Dispatcher, InvalidModel
 from qtheory.queues.map import ArrivalProcess, poisson, renewal
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution, Value
+from qtheory.systems.dispatcher.coverage import require_covered
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.exact_queues import Group1, Settled, correlation, killed_waits, settled_ages
 from qtheory.systems.dispatcher.group_queues import Wait, many_server_wait
@@ -47,7 +48,8 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
 
     Without `quantiles` those are left out: means take a fraction of the time.
 
-    Raises `Unstable` with the overloaded group; `InvalidModel` for other laws and beyond the budget of states;
+    Raises `Unstable` with the overloaded group; `InvalidModel` for other laws, rules for killed jobs other
+    than a limit that grace makes longer, and beyond the budget of states;
     `NotConverged` where an order that would settle the answer is out of reach.
 
     >>> from qtheory.models import Exponential
@@ -60,6 +62,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
     >>> round(answer["mean_wait", "group0"].value, 8) == round(0.25 * m2 / (1 - 0.5 * m1), 8)
     True
     """
+    require_covered(model, method="exact")
     offered = traffic(model)
     require_stable(offered.offered, servers=model.servers)
     laws = _laws(model, offered)

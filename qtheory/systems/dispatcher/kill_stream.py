@@ -1,9 +1,10 @@
 """Kills are more regular than a Poisson stream: what that takes from the wait of Group 1.
 
-A server of Group 0 that is never idle kills at intervals T + Y_1 + ... + Y_N, Y a service that completed and N
-geometric: a renewal process of scv c2, often far below 1.  In the long run the kills have the dispersion of the
-arrivals; in between the index of dispersion is w I + (1 - w) c2, w the weight with which a queue of Group 0's load
-lets its input through after that time.  Kills are also long, so it is the dispersion of work that counts.
+A server of Group 0 that is never idle kills at intervals H + Y_1 + ... + Y_N, H how long a killed job holds it (T by
+the plain rules), Y a service that completed and N geometric: a renewal process of scv c2, often far below 1.  In the
+long run the kills have the dispersion of the arrivals; in between the index of dispersion is w I + (1 - w) c2, w the
+weight with which a queue of Group 0's load lets its input through after that time.  Kills are also long, so it is the
+dispersion of work that counts.
 
 Whitt and You (2018), Using robust queueing to expose the impact of dependence in single-server queues, Operations
 Research 66, give the weight and the bound on the wait.
@@ -25,7 +26,7 @@ _TIMES = np.logspace(-6.0, 2.0, 241)
 
 
 def kill_interval_scv(traffic: Traffic) -> float:
-    """Squared coefficient of variation of T + sum of N completed services, N geometric with mean (1 - q) / q.
+    """Squared coefficient of variation of H + sum of N completed services, N geometric with mean (1 - q) / q.
 
     >>> from qtheory.models import Dispatcher, Exponential
     >>> from qtheory.systems.dispatcher.loads import traffic
@@ -37,13 +38,14 @@ def kill_interval_scv(traffic: Traffic) -> float:
     >>> round(kill_interval_scv(traffic(median)), 2)
     0.23
     """
-    q, limit = traffic.kill_probability, traffic.time_limit
+    q = traffic.kill_probability
     completed = 1.0 - q
     if completed == 0.0:
-        return 0.0
-    done = traffic.completed
+        return traffic.aborted.scv
+    done, held = traffic.completed, traffic.aborted
     # Variance and squared mean, both times q^2: kills may be too rare for 1 / q^2.
-    return completed * (q * done.variance + done.mean**2) / (q * limit + completed * done.mean) ** 2
+    variance = q**2 * held.variance + completed * (q * done.variance + done.mean**2)
+    return variance / (q * held.mean + completed * done.mean) ** 2
 
 
 def work_dispersion_ratio(traffic: Traffic, *, servers0: FloatArray, servers1: FloatArray) -> FloatArray:

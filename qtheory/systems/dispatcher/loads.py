@@ -5,16 +5,24 @@ limit completes):
 
     rho0 = lambda p0 E[min(S0, T)] / n0
     rho1 = lambda (p0 E[S0; S0 > T] + (1 - p0) E[S1]) / n1
+
+By other rules for killed jobs a job of Group 0 is done if its S0 is at most E, else it holds its server for H and asks
+S0 - s E of Group 1: E = H = T + g where the grace g may complete jobs, E = T and H = T + g where it may not, s the
+share of the work kept; T is random, independent of S0, where jobs have limits of their own.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from qtheory.laws import Above, Capped, Distribution, MixtureDistribution, Upto, check, distribution
-from qtheory.models import Dispatcher, Unstable
+import numpy as np
+
+from qtheory.laws import Above, Capped, Distribution, MixtureDistribution, Shifted, Upto, check, distribution
+from qtheory.models import Deterministic, Dispatcher, Unstable
+from qtheory.systems.dispatcher.limits import Limits, limits_of
 
 GROUPS = ("group0", "group1")
 
@@ -26,13 +34,14 @@ class Traffic:
     Attributes
     ----------
     rate : arrival rate lambda.
-    kill_probability : q = P(S0 > T).
+    kill_probability : q = P(S0 > E).
     short_rate, long_rate, killed_rate : rates of the classes; they sum to `rate`.
     scv : squared coefficient of variation of the times between arrivals.
     interarrival : law of the times between arrivals.
     poisson : whether arrivals are a Poisson process.
     service0, service1 : laws of the requirements.
-    time_limit : T.
+    limits : E and H with their probabilities; E = H = T by the plain rules.
+    kept : the share s of the work done that a killed job keeps.
     """
 
     rate: float
@@ -45,7 +54,16 @@ class Traffic:
     poisson: bool
     service0: Distribution
     service1: Distribution
-    time_limit: float
+    limits: Limits
+    kept: float
+
+    @property
+    def time_limit(self) -> float:
+        """E = H where it is the same for all jobs; there is no such number by other rules."""
+        ((_, threshold, hold),) = self.limits.few
+        if threshold != hold:
+            raise ValueError("a job that is killed holds its server beyond its limit")
+        return threshold
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -55,18 +73,37 @@ class Traffic:
     @cached_property
     def offered(self) -> tuple[float, float]:
         """Offered loads of the groups in servers; ``inf`` if a mean is."""
-        occupation = self.service0.capped_moment(1.0, self.time_limit)
-        first = 0.0 if self.rates[0] == 0.0 else self.rates[0] * occupation
-        killed = self.rates[0] * self.service0.tail_moment(1.0, self.time_limit) if self.killed_rate > 0.0 else 0.0
-        return first, killed + (self.long_rate * self.service1.mean if self.long_rate > 0.0 else 0.0)
+        first = 0.0 if self.rates[0] == 0.0 else self.rates[0] * self._occupation
+        return first, self._killed_load + (self.long_rate * self.service1.mean if self.long_rate > 0.0 else 0.0)
+
+    @property
+    def _occupation(self) -> float:
+        """E[S0; S0 <= E] + E[H; S0 > E]."""
+        limits, law = self.limits, self.service0
+        if limits.prompt:
+            return limits.mean(law.capped_moment(1.0, limits.thresholds))
+        over = law.survival(limits.thresholds)
+        held = np.where(over > 0.0, limits.holds, 0.0) * over
+        return limits.mean(law.partial_moment(1.0, limits.thresholds) + held)
+
+    @cached_property
+    def _killed_load(self) -> float:
+        """lambda p0 E[S0 - s E; S0 > E]."""
+        if self.killed_rate == 0.0:
+            return 0.0
+        limits, law = self.limits, self.service0
+        if self.kept == 0.0:
+            return self.rates[0] * limits.mean(law.tail_moment(1.0, limits.thresholds))
+        over = law.survival(limits.thresholds)
+        again = (1.0 - self.kept) * np.where(over > 0.0, limits.thresholds, 0.0) * over
+        return self.rates[0] * limits.mean(law.excess(limits.thresholds) + again)
 
     @cached_property
     def killed_load_share(self) -> float:
         """Share of killed jobs in the load of Group 1."""
         if self.killed_rate == 0.0:
             return 0.0
-        killed = self.rates[0] * self.service0.tail_moment(1.0, self.time_limit)
-        return killed / self.offered[1]
+        return self._killed_load / self.offered[1]
 
     @cached_property
     def dispersions(self) -> tuple[float, float]:
@@ -80,18 +117,44 @@ class Traffic:
 
     @cached_property
     def occupation0(self) -> Distribution:
-        """min(S0, T): how long a job holds a server of Group 0."""
-        return Capped(self.service0, limit=self.time_limit)
+        """min(S0, T): how long a job holds a server of Group 0; H if it is killed where that is later than E."""
+        if self.limits.prompt:
+            return _mixed([(weight, Capped(self.service0, limit=hold)) for weight, _, hold in self.limits.few])
+        parts = [(1.0 - self.kill_probability, self.completed)] if self.kill_probability < 1.0 else []
+        return _mixed([*parts, (self.kill_probability, self.aborted)] if self.kill_probability > 0.0 else parts)
 
     @cached_property
     def completed(self) -> Distribution:
-        """S0 given S0 <= T."""
-        return self.service0 if self.kill_probability == 0.0 else Upto(self.service0, limit=self.time_limit)
+        """S0 given S0 <= E."""
+        if self.kill_probability == 0.0:
+            return self.service0
+        shares = [(weight * self.service0.cdf(threshold), threshold) for weight, threshold, _ in self.limits.few]
+        return _mixed([(share, Upto(self.service0, limit=threshold)) for share, threshold in shares if share > 0.0])
+
+    @cached_property
+    def _killing(self) -> list[tuple[float, float, float]]:
+        """E and H of the limits that kill, each after the probability that it is met and kills."""
+        shares = [(weight * self.service0.survival(limit), limit, hold) for weight, limit, hold in self.limits.few]
+        return [row for row in shares if row[0] > 0.0]
+
+    @cached_property
+    def aborted(self) -> Distribution:
+        """H given S0 > E: how long a killed job holds a server of Group 0."""
+        return _mixed([(share, distribution(Deterministic(value=hold))) for share, _, hold in self._killing])
 
     @cached_property
     def killed(self) -> Distribution:
-        """S0 given S0 > T."""
-        return Above(self.service0, limit=self.time_limit)
+        """S0 - s E given S0 > E: what a killed job asks of Group 1."""
+        return _mixed([(share, self._left(limit)) for share, limit, _ in self._killing])
+
+    @cached_property
+    def killed_service(self) -> Distribution:
+        """H + S0 - s E given S0 > E: the services of a killed job in both groups."""
+        return _mixed([(share, Shifted(self._left(limit), by=hold)) for share, limit, hold in self._killing])
+
+    def _left(self, limit: float) -> Distribution:
+        above = Above(self.service0, limit=limit)
+        return above if self.kept == 0.0 else Shifted(above, by=-self.kept * limit)
 
     @cached_property
     def occupation1(self) -> Distribution:
@@ -123,12 +186,13 @@ def traffic(model: Dispatcher) -> Traffic:
     interarrival = distribution(model.interarrival)
     service0, service1 = distribution(model.service0), distribution(model.service1)
     rate = 1.0 / interarrival.mean
-    q = service0.survival(model.time_limit)
+    limits = limits_of(model, service=service0)
+    q = limits.mean(service0.survival(limits.thresholds))
     submitted = rate * model.short_fraction
     return Traffic(
         rate=rate,
         kill_probability=q,
-        short_rate=submitted * service0.cdf(model.time_limit),
+        short_rate=submitted * limits.mean(service0.cdf(limits.thresholds)),
         long_rate=rate * (1.0 - model.short_fraction),
         killed_rate=submitted * q,
         scv=interarrival.scv,
@@ -136,8 +200,15 @@ def traffic(model: Dispatcher) -> Traffic:
         poisson=is_exponential(interarrival),
         service0=service0,
         service1=service1,
-        time_limit=model.time_limit,
+        limits=limits,
+        kept=model.checkpoint_share,
     )
+
+
+def _mixed(parts: Sequence[tuple[float, Distribution]]) -> Distribution:
+    if len(parts) == 1:
+        return parts[0][1]
+    return MixtureDistribution(weights=[weight for weight, _ in parts], components=[part for _, part in parts])
 
 
 def is_exponential(law: Distribution) -> bool:

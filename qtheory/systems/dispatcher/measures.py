@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from qtheory.laws import Distribution, MixtureDistribution, Shifted, Sum
+from qtheory.laws import Distribution, MixtureDistribution, Sum
 from qtheory.measures import LEVELS, Key, Table, quantile_measure
 from qtheory.solution import Value
 from qtheory.systems.dispatcher.delay import Delay, both
@@ -117,14 +117,13 @@ def _killed(first: Delay, second: Delay, traffic: Traffic, correlation: float) -
     probability_error = first.probability_error * (1.0 - second.probability)
     probability_error += second.probability_error * (1.0 - first.probability)
     finite = math.isfinite(first.mean + second.mean)
-    service = Shifted(traffic.killed, by=traffic.time_limit)
     return Stay(
         rate=traffic.killed_rate,
         wait=Value(value=first.mean + second.mean, error=first.error + second.error, note=first.note or second.note),
         probability=Value(value=1.0 - none, error=probability_error),
         law=both(first, second, correlation=correlation) if finite else None,
-        service=service,
-        mean_service=traffic.time_limit + traffic.killed.mean,
+        service=traffic.killed_service,
+        mean_service=traffic.aborted.mean + traffic.killed.mean,
         shape_error=math.hypot(first.shape_error, second.shape_error),
     )
 

@@ -3,6 +3,7 @@
 Group 0 is a many-server queue in its own right.  Group 1 is taken for one too, its input for a Poisson stream (for
 a thinning of the arrivals, where those are not Poisson); its mean wait is then multiplied by the ratio by which the
 work that reaches it is less dispersed (`kill_stream`).  With ``kills="poisson"`` that last step is left out.
+Checkpoints, grace and limits of the jobs' own change the laws in this, not the steps.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from qtheory.models import Dispatcher, InvalidModel
 from qtheory.queues import deterministic_law, erlang
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher.calibration import relative_errors
+from qtheory.systems.dispatcher.coverage import require_covered
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.kill_stream import work_dispersion_ratio
 from qtheory.systems.dispatcher.loads import Traffic, require_stable, traffic
@@ -60,7 +62,8 @@ def solve(
 
     Without `quantiles` those are left out: means take a fraction of the time.
 
-    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or another `kills`,
+    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have, rules for killed
+    jobs that are not covered or another `kills`,
     `NotConverged` if a quadrature over a law fails.
 
     >>> from qtheory.models import Exponential
@@ -73,6 +76,7 @@ def solve(
     """
     if kills not in ("dispersed", "poisson"):
         raise InvalidModel(field="kills", rule="must be dispersed or poisson", value=kills)
+    require_covered(model, method="mgc")
     offered = traffic(model)
     require_stable(offered.offered, servers=model.servers)
     design = _Designs(offered, servers=np.array([model.servers], dtype=np.int64), kills=kills)
@@ -103,6 +107,7 @@ def rank_designs(model: Dispatcher, *, servers: NDArray[np.int64], kills: Kills 
 
     Raises `Unstable` if none is.
     """
+    require_covered(model, method="mgc")
     offered = traffic(model)
     loads = np.array(offered.offered) / servers
     stable = np.all(loads < 1.0, axis=1)
@@ -140,7 +145,7 @@ class _Designs:
         if t.long_rate > 0.0:
             responses["long"] = second + t.service1.mean
         if t.killed_rate > 0.0:
-            responses["killed"] = first + t.time_limit + second + t.killed.mean
+            responses["killed"] = first + t.aborted.mean + second + t.killed.mean
         return {"all": self._mixed(responses)} | responses
 
     def errors(self) -> dict[str, FloatArray]:

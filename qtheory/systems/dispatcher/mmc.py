@@ -15,6 +15,7 @@ from qtheory.models import Dispatcher, InvalidModel
 from qtheory.queues import erlang
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher.calibration import exponential_errors
+from qtheory.systems.dispatcher.coverage import require_covered
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.loads import Traffic, is_exponential, require_stable, traffic
 from qtheory.systems.dispatcher.measures import table
@@ -26,8 +27,9 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
 
     Without `quantiles` those are left out: means take a fraction of the time.
 
-    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or times between
-    arrivals without a second moment (the wait is then beyond any error that could be claimed).
+    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have, rules for killed jobs
+    that are not covered, or times between arrivals without a second moment (the wait is then beyond any error that
+    could be claimed).
 
     >>> from qtheory.models import Exponential
     >>> one = Exponential(mean=1.0)
@@ -38,6 +40,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
     >>> round(solve(model)["mean_response", "short"].value, 12)  # 1 / (mu - lambda)
     2.0
     """
+    require_covered(model, method="mmc")
     offered = traffic(model)
     require_stable(offered.offered, servers=model.servers)
     if math.isinf(offered.scv):

@@ -20,6 +20,7 @@ from qtheory.queues.map import ArrivalProcess, renewal
 from qtheory.queues.phase_type import PhaseType
 from qtheory.solution import Solution
 from qtheory.systems.dispatcher import phase_type_errors as errors
+from qtheory.systems.dispatcher.coverage import require_covered
 from qtheory.systems.dispatcher.delay import Delay
 from qtheory.systems.dispatcher.group_queues import Wait, deepest, many_server_wait
 from qtheory.systems.dispatcher.interval_factor import interval_factor
@@ -62,8 +63,9 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
 
     Without `quantiles` those are left out: means take a fraction of the time.
 
-    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have. A group whose
-    queue has no sound answer is that of `mgc`, with its error; `method` says so.
+    Raises `Unstable` with the overloaded group, `InvalidModel` for laws the model cannot have or rules for killed jobs
+    other than a limit that grace makes longer. A group whose queue has no sound answer is that of `mgc`, with its
+    error; `method` says so.
 
     >>> from qtheory.models import Exponential
     >>> model = Dispatcher(
@@ -73,6 +75,7 @@ def solve(model: Dispatcher, *, at: Sequence[float] = (), quantiles: bool = True
     >>> round(solve(model)["mean_response", "all"].value, 2)  # simulated: 2.2940 +- .0007
     2.29
     """
+    require_covered(model, method="phase-type")
     offered = _offered(model.replace(servers=(1, 1)))
     require_stable(offered.offered, servers=model.servers)
     first, second = _group(offered, model, group=0), _group(offered, model, group=1)
@@ -105,6 +108,7 @@ def curve(model: Dispatcher, *, total: int) -> Curve:
     """
     if total < 2:
         raise InvalidModel(field="total", rule="must be at least 2", value=total)
+    require_covered(model, method="phase-type")
     offered = _offered(model.replace(servers=(1, 1))).offered
     splits = [(n0, total - n0) for n0 in range(1, total)]
     stable = [split for split in splits if offered[0] < split[0] and offered[1] < split[1]]
