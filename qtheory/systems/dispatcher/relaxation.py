@@ -27,13 +27,14 @@ def relaxation_jobs(model: Dispatcher) -> float:
         if rate == 0.0:
             continue
         spare = servers - load
-        variance = rate * (_second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
+        variance = rate * (second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
         # A group also needs the time of a few services to fill, however light its load.
         longest = max(longest, 2.0 * variance / spare**2, occupation.mean)
     return offered.rate * longest
 
 
-def _second_moment(occupation: Distribution) -> float:
+def second_moment(occupation: Distribution) -> float:
+    """E[X^2]; where it is infinite, that of min(X, x) with x exceeded once in 10^5 draws."""
     second = occupation.moment(2.0)
     if math.isfinite(second):
         return float(second)
