@@ -39,10 +39,10 @@ def relaxation_jobs(model: Network) -> float:
     expansion = expand(model)
     transit = max(sum(1.0 / model.servers[name] for name in route) for route in expansion.routes)
     if isinstance(model.policy, Bernoulli):
-        longest = _alone(expansion, _flows(expansion, split_of(model))).max()
+        longest = float(_alone(expansion, _flows(expansion, split_of(model))).max())
     else:
         longest = _pooled(expansion, stabilizability(model))
-    return float(expansion.arrival_rates.sum() * (longest + transit))
+    return float(expansion.arrival_rates.sum()) * (longest + transit)
 
 
 def _flows(expansion: Expansion, split: Sequence[Sequence[float]]) -> Array:
@@ -68,6 +68,7 @@ def _pooled(expansion: Expansion, found: Stabilizability) -> float:
     least = np.array([of_routes[expansion.of_class(c)].min() for c in range(expansion.arrival_rates.size)])
     variance = float(expansion.arrival_rates @ least**2 + expansion.rates @ prices**2)
     tight = prices > 0.0
-    together = 2.0 * variance / (theta - 1.0) ** 2 + 1.0 / (expansion.rates[tight].min() * (1.0 - 1.0 / theta))
+    slowest = float(expansion.rates[tight].min())
+    together = 2.0 * variance / (theta - 1.0) ** 2 + 1.0 / (slowest * (1.0 - 1.0 / theta))
     others = _alone(expansion, _flows(expansion, found.split))[~tight]
     return max(together, float(others.max(initial=0.0)))
