@@ -6,7 +6,7 @@ import math
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from qtheory.models import Dispatcher, Flexible, Model, Network
+from qtheory.models import Dispatcher, Donor, Flexible, Model, Network
 
 if TYPE_CHECKING:
     from qsim.controls import Control
@@ -93,8 +93,11 @@ def controls(model: Model) -> tuple[Control, ...]:
 
     Estimates may use them; a comparison with theory must not, since the means come from the laws' theory.
     """
-    if not isinstance(model, Dispatcher):
-        return ()
+    from validation.drawn_means import donor_controls, flexible_controls
     from validation.known_means import dispatcher_controls
 
-    return dispatcher_controls(model)
+    if isinstance(model, Dispatcher):
+        return dispatcher_controls(model)
+    if isinstance(model, Donor):
+        return donor_controls(model)
+    return flexible_controls(model) if isinstance(model, Flexible) else ()
