@@ -187,7 +187,10 @@ def deviations(
     usable: dict[str, Array] = {}
     rows: list[dict[str, Any]] = []
     for control in controls:
-        sample = samples[control.name]
+        sample = samples.get(control.name)
+        if sample is None:
+            rows.append({"name": control.name, "mean": control.mean, "note": "not used: this run does not sample it"})
+            continue
         figure = sample.figure(confidence=0.95)
         weights = np.ones_like(sample.values) if sample.weights is None else sample.weights
         row: dict[str, Any] = {"name": control.name, "mean": control.mean}

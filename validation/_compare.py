@@ -25,11 +25,6 @@ Verdict = Literal["agree", "disagree", "inconclusive"]
 FALSE_ALARM = 1e-6
 #: Replications of a comparison; fewer than 32 make the test blunt.
 REPLICATIONS = 64
-#: As good as endless: a warm-up that the length of a replication does not cut short.
-_ENDLESS = 1 << 60
-#: Share of the wanted warm-up below which replications still remember that they began empty: two relaxation times of
-#: five, after which the bias of a mean is below the scatter of 64 replications.
-_SETTLED = 0.4
 #: Added to the seed for the pilot that sets the length of a comparison.
 PILOT_SEED = 2**61
 
@@ -261,13 +256,12 @@ def _answers(
         )
     others, refused = _rungs(model, taken=solution, asked=method, at=at) if rungs else ({}, {})
     wanted = jobs or _long_enough(model, solution, replications=replications, seed=seed)
-    skipped, needed = (steer.warmup(model, jobs=length) for length in (-(-wanted // replications), _ENDLESS))
     estimate = qsim.simulate(
         model,
         jobs=wanted,
         replications=replications,
         seed=seed,
-        warmup=skipped,
+        warmup=steer.warmup(model, jobs=-(-wanted // replications)),
         at=at,
         progress=progress,
     )
@@ -279,7 +273,7 @@ def _answers(
         estimate=estimate,
         rungs=others,
         refused=refused,
-        needed=needed if needed is not None and skipped is not None and skipped < _SETTLED * needed else None,
+        needed=steer.unsettled(model, warmup=estimate.warmup),
         seconds=perf_counter() - start,
     )
 

@@ -32,8 +32,6 @@ LEAST_WARMUPS = 4
 _KNOWN = 1e-6
 #: Of the interval of a coverage.
 _CONFIDENCE = 0.95
-#: As good as endless: a warm-up that the length of a replication does not cut short.
-_ENDLESS = 1 << 60
 #: Seeds of one calibration: the long run's comes after those of all procedures.
 _SEEDS = 2**32
 
@@ -179,7 +177,7 @@ def calibrate(
     start = perf_counter()
     steer.check_stable(model)
     wanted = tuple(measures)
-    length: dict[str, Any] = {"precision": precision, "warmup": steer.warmup(model, jobs=_ENDLESS)}
+    length: dict[str, Any] = {"precision": precision, "warmup": steer.warmup(model, jobs=None)}
     if precision is None:
         least = LEAST_WARMUPS * max(length["warmup"] or 0, 1)
         count = jobs or max(steer.simulation_jobs(model) // SCALE, replications * least)

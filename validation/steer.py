@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from qtheory.models import Dispatcher, Donor, Model, Network
+from qtheory.models import Dispatcher, Donor, Flexible, Model, Network
 
 if TYPE_CHECKING:
     from qsim.controls import Control
@@ -15,6 +16,11 @@ COMPARISON_JOBS = {"dispatcher": 20_000_000, "donor": 8_000_000, "flexible": 20_
 SIMULATION_JOBS = {"dispatcher": 10_000_000, "donor": 4_000_000, "flexible": 2_000_000, "network": 2_000_000}
 #: Analytic methods that may take minutes: run when they are asked for, never just to stand beside the others.
 SLOW_METHODS = frozenset({"exact", "chain"})
+#: Relaxation times of a warm-up.
+_RELAXATIONS = 5
+#: Share of the wanted warm-up below which replications still remember that they began empty: two relaxation times of
+#: five, after which the bias of a mean is below the scatter of 64 replications.
+_SETTLED = 0.4
 
 
 def check(model: Model) -> Model:
@@ -47,24 +53,50 @@ def simulation_jobs(model: Model) -> int:
     return SIMULATION_JOBS[model.kind()]
 
 
-def warmup(model: Model, *, jobs: int, start: str = "idle") -> int | None:
-    """Jobs to skip in a replication that counts `jobs`; None leaves it to the simulator's own rule.
+def wanted_warmup(model: Model, *, start: str = "idle") -> int | None:
+    """Jobs that a replication of any length should skip: five relaxation times, and at least a thousand.
 
-    Five relaxation times of the slower queue, 2 P / d^2 for reflected Brownian motion with work variance rate P and
-    spare capacity d, and never more than `jobs`; a dispatcher also gets the time to fill both groups.  One that starts
+    None where theory knows of none: infinitely many queues, traffic that cannot be carried.  A dispatcher that starts
     in its stationary state needs none, and one whose Group 0 does so only that of Group 1.
     """
     if start == "stationary" and isinstance(model, Dispatcher):
-        from qsim.lowering.dispatcher_start import joined_by_killed
-        from qtheory.systems.dispatcher.relaxation import relaxation_jobs_of_groups
-
-        if not joined_by_killed(model):
-            return 0
-        return int(min(max(1000.0, 5 * relaxation_jobs_of_groups(model)[1]), max(jobs, 1000)))
-    if not isinstance(model, (Dispatcher, Donor)):
+        return _group1_warmup(model)
+    if isinstance(model, Flexible) and model.queues == "infinite":
         return None
     relaxation_jobs = import_module(f"qtheory.systems.{model.kind()}.relaxation").relaxation_jobs
-    return int(min(max(1000.0, 5 * relaxation_jobs(model)), max(jobs, 1000)))
+    relaxation: float = relaxation_jobs(model)
+    return int(max(1000.0, _RELAXATIONS * relaxation)) if math.isfinite(relaxation) else None
+
+
+def _group1_warmup(model: Dispatcher) -> int:
+    """What Group 1 needs where Group 0 starts in its stationary state: nothing if no killed jobs join it."""
+    from qsim.lowering.dispatcher_start import joined_by_killed
+    from qtheory.systems.dispatcher.relaxation import relaxation_jobs_of_groups
+
+    return int(max(1000.0, _RELAXATIONS * relaxation_jobs_of_groups(model)[1])) if joined_by_killed(model) else 0
+
+
+def warmup(model: Model, *, jobs: int | None, start: str = "idle") -> int | None:
+    """Jobs to skip in a replication that counts `jobs` (None: as many as it takes); None leaves it to the simulator.
+
+    What theory wants, and never more than `jobs`; parallel queues, whose replications may count few jobs a queue, up
+    to ten times as many and twenty a queue.  A network's policy may leave less spare capacity than the best one: there
+    it is a quarter of the jobs at least.
+    """
+    wanted = wanted_warmup(model, start=start)
+    if wanted is None or jobs is None:
+        return wanted
+    if isinstance(model, Flexible):
+        assert isinstance(model.queues, int)
+        return min(wanted, max(10 * jobs + 20 * model.queues, 1000))
+    least = jobs // 4 if isinstance(model, Network) else 0
+    return min(max(wanted, least), max(jobs, 1000))
+
+
+def unsettled(model: Model, *, warmup: int, start: str = "idle") -> int | None:
+    """The wanted warm-up where replications that skip `warmup` jobs still remember that they began empty, else None."""
+    wanted = wanted_warmup(model, start=start)
+    return wanted if wanted is not None and warmup < _SETTLED * wanted else None
 
 
 def controls(model: Model) -> tuple[Control, ...]:
@@ -72,8 +104,11 @@ def controls(model: Model) -> tuple[Control, ...]:
 
     Estimates may use them; a comparison with theory must not, since the means come from the laws' theory.
     """
-    if not isinstance(model, Dispatcher):
-        return ()
+    from validation.drawn_means import donor_controls, flexible_controls
     from validation.known_means import dispatcher_controls
 
-    return dispatcher_controls(model)
+    if isinstance(model, Dispatcher):
+        return dispatcher_controls(model)
+    if isinstance(model, Donor):
+        return donor_controls(model)
+    return flexible_controls(model) if isinstance(model, Flexible) else ()

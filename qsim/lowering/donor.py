@@ -15,6 +15,7 @@ from qsim.kernels import donor_policy as policies
 from qsim.kernels import histogram
 from qsim.kernels.random import Array, State
 from qsim.lower import Findings, Options
+from qsim.lowering.donor_controls import CONTROLS
 from qsim.lowering.donor_measures import Tally, findings
 from qsim.sampling import Program, program
 from qsim.streams import stream
@@ -22,6 +23,8 @@ from qtheory.models.donor import Donor
 from qtheory.models.errors import InvalidModel
 from qtheory.models.laws import Exponential
 from qtheory.models.policies import ADT, T1, T1T2, T2, CMu
+
+__all__ = ["CONTROLS", "DonorSimulator", "lower", "thresholds"]
 
 _READINGS = {"source": policies.SOURCE, "idle": policies.IDLE, "work-conserving": policies.WORK_CONSERVING}
 _TIMES = kernel.UNFINISHED + 1

@@ -30,6 +30,7 @@ from qsim.kernels.donor import (
 )
 from qsim.kernels.random import Array
 from qsim.lower import Findings
+from qsim.lowering.donor_controls import control_samples, controls_of
 from qsim.lowering.samples import quantiles, ratio, resolved, share_of
 from qtheory.measures import MEASURES, Key
 from qtheory.models.donor import Donor
@@ -72,7 +73,14 @@ def findings(model: Donor, tallies: Sequence[Tally], *, at: Sequence[float]) -> 
     samples, distributions = resolved(samples, distributions)
     order = list(MEASURES)
     ordered = dict(sorted(samples.items(), key=lambda item: order.index(item[0][0])))
-    return Findings(samples=ordered, distributions=distributions, details=_details(times, unfinished))
+    known = {} if unfinished else control_samples(model, jobs=jobs, times=times)
+    return Findings(
+        samples=ordered,
+        distributions=distributions,
+        details=_details(times, unfinished),
+        controls=known,
+        controlled={key: controls_of(key) for key in ordered} if known else {},
+    )
 
 
 def _details(times: Array, unfinished: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from qsim.kernels import histogram
 from qsim.kernels.random import Array, State
 from qsim.kernels.shortest import boundaries, empty_order, empty_tournament
 from qsim.lower import Findings, Options
+from qsim.lowering.flexible_controls import CONTROLS
 from qsim.lowering.flexible_measures import ChainTally, JobsTally, chain_findings, job_findings
 from qsim.mean_time import mean_time
 from qsim.sampling import Program, alias, program
@@ -24,6 +25,8 @@ from qsim.streams import stream
 from qtheory.models.errors import InvalidModel
 from qtheory.models.flexible import Flexible
 from qtheory.models.laws import Exponential
+
+__all__ = ["CONTROLS", "FlexibleSimulator", "lower"]
 
 Kernel = Literal["chain", "jobs", "events"]
 

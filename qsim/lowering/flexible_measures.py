@@ -15,6 +15,7 @@ from qsim.kernels import flexible_chain as chain
 from qsim.kernels.histogram import Counts
 from qsim.kernels.random import Array
 from qsim.lower import Findings
+from qsim.lowering.flexible_controls import chain_controls, controls_of, job_controls
 from qsim.lowering.samples import quantiles, ratio, resolved, share_of
 from qtheory.measures import MEASURES, Key
 from qtheory.models.flexible import Flexible
@@ -85,7 +86,14 @@ def job_findings(model: Flexible, tallies: Sequence[JobsTally], *, at: Sequence[
     details: dict[str, Any] = {"kernel": name, "queue_length_tail": _lengths(seen)}
     if unfinished:
         details["unfinished"] = unfinished
-    return Findings(samples=_ordered(samples), distributions=distributions, details=details)
+    known = {} if unfinished else job_controls(model, jobs=jobs, windows=windows)
+    return Findings(
+        samples=_ordered(samples),
+        distributions=distributions,
+        details=details,
+        controls=known,
+        controlled={key: controls_of(key) for key in samples} if known else {},
+    )
 
 
 def chain_findings(model: Flexible, tallies: Sequence[ChainTally], *, mean: float) -> Findings:
@@ -133,7 +141,12 @@ def chain_findings(model: Flexible, tallies: Sequence[ChainTally], *, mean: floa
             samples["mean_number", scope] = Sample(values=part * (wait.values + mean), weights=total)
             samples["mean_queue", scope] = Sample(values=part * wait.values, weights=total)
     details = {"kernel": "chain", "queue_length_tail": _lengths(found[:, chain.IDLE].sum(axis=0))}
-    return Findings(samples=_ordered(samples), details=details)
+    return Findings(
+        samples=_ordered(samples),
+        details=details,
+        controls=chain_controls(model, steps=steps, counts=counts, mean=mean),
+        controlled={key: controls_of(key) for key in samples},
+    )
 
 
 def _time_averages(model: Flexible, windows: Array, times: Array) -> Iterator[tuple[Key, Sample]]:

@@ -10,6 +10,7 @@ import math
 
 import anchors
 import calibrated
+import network_cases
 import numpy as np
 import pytest
 from scipy import stats
@@ -18,7 +19,7 @@ import qsim
 from qsim.controls import REPLICATIONS_A_CONTROL, Control, adjust, regression
 from qsim.estimate import Sample
 from qsim.lower import Options, lower
-from qtheory.models import Dispatcher, Exponential, Flexible, Gamma, InvalidModel, LogNormal, Pareto, Uniform, parse
+from qtheory.models import Dispatcher, Exponential, Gamma, InvalidModel, LogNormal, Pareto, Uniform, parse
 from validation import steer
 
 EXAMPLE_E = parse(anchors.EXAMPLE_E_MODEL)
@@ -269,9 +270,7 @@ def test_wrong_controls_are_refused() -> None:
     with pytest.raises(InvalidModel, match="known are interarrival"):
         run(Control(name="weather", mean=1.0))
     with pytest.raises(InvalidModel, match="known are none for this kind of system"):
-        qsim.simulate(
-            Flexible(queues=2, load=0.5, flexible_fraction=0.5, choices=2), controls=[Control(name="gap", mean=1.0)]
-        )
+        qsim.simulate(network_cases.small({"kind": "jsr"}), controls=[Control(name="gap", mean=1.0)])
     with pytest.raises(InvalidModel, match="pooled_wait0 goes with the plain rules for killed jobs only, got grace"):
         qsim.simulate(EXAMPLE_E.replace(grace=1.0), controls=[Control(name="pooled_wait0", mean=1.0)])
     with pytest.raises(InvalidModel, match="finite"):

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from qsim import Estimate
 
 _DONE, _INTERRUPTED = 0, 130
-#: As good as endless: a warm-up that the length of a replication does not cut short.
-_ENDLESS = 1 << 60
 
 
 def simulate(
@@ -106,11 +104,26 @@ def simulate(
         if stop.estimate is None:
             return _INTERRUPTED
         estimate, status = stop.estimate, _INTERRUPTED
+    note = (
+        "" if allow_unstable else _short(estimate, needed=steer.unsettled(model, warmup=estimate.warmup, start=start))
+    )
     if as_json:
-        shared.emit(shared.envelope("simulate", **estimate.to_dict()))
+        shared.emit(shared.envelope("simulate", **estimate.to_dict(), **({"note": note} if note else {})))
     else:
         _show(estimate, file=file)
+        if note:
+            print(f"  {note}")
     return status
+
+
+def _short(estimate: Estimate, *, needed: int | None) -> str:
+    """What is wrong with a run whose warm-up is too short; empty if nothing is."""
+    if needed is None:
+        return ""
+    return (
+        f"replications that skip {estimate.warmup:,} jobs have not forgotten their start: a warm-up takes {needed:,} "
+        "jobs here, ask for as many --jobs times the replications"
+    )
 
 
 def _length(
@@ -127,7 +140,7 @@ def _length(
     from validation import steer
 
     if precision is not None:
-        skipped = steer.warmup(model, jobs=_ENDLESS, start=start) if warmup is None else warmup
+        skipped = steer.warmup(model, jobs=None, start=start) if warmup is None else warmup
         return {"precision": precision, "replications": replications or DEFAULT_REPLICATIONS, "warmup": skipped}
     count = jobs or steer.simulation_jobs(model)
     runs = replications or min(DEFAULT_REPLICATIONS, count)

@@ -33,13 +33,14 @@ def relaxation_jobs_of_groups(model: Dispatcher) -> tuple[float, float]:
             found.append(0.0)
             continue
         spare = servers - load
-        variance = rate * (_second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
+        variance = rate * (second_moment(occupation) + occupation.mean**2 * (dispersion - 1.0))
         # A group also needs the time of a few services to fill, however light its load.
         found.append(offered.rate * max(2.0 * variance / spare**2, occupation.mean))
     return found[0], found[1]
 
 
-def _second_moment(occupation: Distribution) -> float:
+def second_moment(occupation: Distribution) -> float:
+    """E[X^2]; where it is infinite, that of min(X, x) with x exceeded once in 10^5 draws."""
     second = occupation.moment(2.0)
     if math.isfinite(second):
         return float(second)
