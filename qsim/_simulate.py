@@ -23,7 +23,6 @@ from qtheory.measures import Key
 from qtheory.models.errors import InvalidModel
 from qtheory.models.files import Model
 
-STARTS = ("idle", "stationary")
 DEFAULT_JOBS = 2_000_000
 #: More than anybody runs, and safe in 64 bits.
 MOST_JOBS, MOST_REPLICATIONS = 10**15, 10**6
@@ -56,7 +55,7 @@ def simulate(
     precision: float | None = None,
     replications: int | None = None,
     batches: int | None = None,
-    start: str = "idle",
+    stationary: bool = False,
     seed: int = 1,
     warmup: int | None = None,
     confidence: float = 0.95,
@@ -88,9 +87,9 @@ def simulate(
     batches : cut the counted jobs of each replication into so many, at least 2, and take the batches for the samples
         (`qsim.batch_means`); one warm-up then serves them all.  ``details["batch_means"]`` says whether they are long
         enough.  A dispatcher's runs alone can be cut, and not with `precision`.
-    start : "idle", or "stationary": a dispatcher with Poisson arrivals then starts with Group 0, and where no job can
-        be killed with both groups, in the stationary state, drawn exactly (`qsim.perfect`); only Group 1 of the others
-        needs a warm-up.  Time averages are then those of the counted jobs by Little's law.
+    stationary : start a dispatcher with Poisson arrivals with Group 0, and where no job can be killed with both groups,
+        in the stationary state, drawn exactly (`qsim.perfect`); only Group 1 of the others needs a warm-up.  Time
+        averages are then those of the counted jobs by Little's law.
     seed : the whole result is a function of it, whatever runs it; designs simulated with one seed see the same jobs.
     warmup : jobs a replication that are simulated but not counted; None takes a rule from the run length.
     confidence : of the intervals.
@@ -148,7 +147,6 @@ def simulate(
             f"must lie between 2 and {MOST_BATCHES}",
         ),
         ("batches", batches, batches is None or precision is None, "goes without precision"),
-        ("start", start, start in STARTS, f"must be one of {', '.join(STARTS)}"),
         (
             "replications",
             replications,
@@ -181,7 +179,7 @@ def simulate(
         means_only=means_only,
         controls=tuple(control.name for control in known),
         batches=batches or 1,
-        start=start,
+        stationary=stationary,
         extra=extra,
     )
     simulator = lower(model, options=options)

@@ -25,7 +25,7 @@ class Options:
 
     `at`: times for tail probabilities; `means_only`: leave out quantiles and what else costs time;
     `controls`: names of the control variates whose means the caller knows, so that a kernel keeps what they need;
-    `start`: "idle" or "stationary";
+    `stationary`: start in the stationary state instead of empty;
     `batches`: parts into which the counted jobs of a replication are cut, each of which is a sample;
     `extra`: options of one kind of system, checked by its lowering.
     """
@@ -34,7 +34,7 @@ class Options:
     means_only: bool = False
     controls: tuple[str, ...] = ()
     batches: int = 1
-    start: str = "idle"
+    stationary: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -81,7 +81,7 @@ def lower(model: Model, *, options: Options) -> Simulator:
             raise InvalidModel(field="controls", rule=rule, value=name)
     for name, wanted, known_here, rule in (
         ("batches", options.batches > 1, "BATCHES", "are cut from a dispatcher's runs alone"),
-        ("start", options.start != "idle", "STARTS", "can be stationary for a dispatcher alone"),
+        ("stationary", options.stationary, "STATIONARY", "is a start that a dispatcher alone has"),
     ):
         if wanted and not getattr(module, known_here, False):
             raise InvalidModel(field=name, rule=rule, value=getattr(options, name))

@@ -106,7 +106,7 @@ def description(model: Model, *, options: Options, seed: int) -> dict[str, Any]:
             "means_only": options.means_only,
             "controls": list(options.controls),
             "batches": options.batches,
-            "start": options.start,
+            "stationary": options.stationary,
             **{name: _plain_option(name, value) for name, value in options.extra.items()},
         },
         "seed": seed,

@@ -53,13 +53,13 @@ def simulation_jobs(model: Model) -> int:
     return SIMULATION_JOBS[model.kind()]
 
 
-def wanted_warmup(model: Model, *, start: str = "idle") -> int | None:
+def wanted_warmup(model: Model, *, stationary: bool = False) -> int | None:
     """Jobs that a replication of any length should skip: five relaxation times, and at least a thousand.
 
     None where theory knows of none: infinitely many queues, traffic that cannot be carried.  A dispatcher that starts
     in its stationary state needs none, and one whose Group 0 does so only that of Group 1.
     """
-    if start == "stationary" and isinstance(model, Dispatcher):
+    if stationary and isinstance(model, Dispatcher):
         return _group1_warmup(model)
     if isinstance(model, Flexible) and model.queues == "infinite":
         return None
@@ -76,14 +76,14 @@ def _group1_warmup(model: Dispatcher) -> int:
     return int(max(1000.0, _RELAXATIONS * relaxation_jobs_of_groups(model)[1])) if joined_by_killed(model) else 0
 
 
-def warmup(model: Model, *, jobs: int | None, start: str = "idle") -> int | None:
+def warmup(model: Model, *, jobs: int | None, stationary: bool = False) -> int | None:
     """Jobs to skip in a replication that counts `jobs` (None: as many as it takes); None leaves it to the simulator.
 
     What theory wants, and never more than `jobs`; parallel queues, whose replications may count few jobs a queue, up
     to ten times as many and twenty a queue.  A network's policy may leave less spare capacity than the best one: there
     it is a quarter of the jobs at least.
     """
-    wanted = wanted_warmup(model, start=start)
+    wanted = wanted_warmup(model, stationary=stationary)
     if wanted is None or jobs is None:
         return wanted
     if isinstance(model, Flexible):
@@ -93,9 +93,9 @@ def warmup(model: Model, *, jobs: int | None, start: str = "idle") -> int | None
     return min(max(wanted, least), max(jobs, 1000))
 
 
-def unsettled(model: Model, *, warmup: int, start: str = "idle") -> int | None:
+def unsettled(model: Model, *, warmup: int, stationary: bool = False) -> int | None:
     """The wanted warm-up where replications that skip `warmup` jobs still remember that they began empty, else None."""
-    wanted = wanted_warmup(model, start=start)
+    wanted = wanted_warmup(model, stationary=stationary)
     return wanted if wanted is not None and warmup < _SETTLED * wanted else None
 
 

@@ -25,10 +25,10 @@ from qsim.streams import stream
 from qtheory.models.dispatcher import Dispatcher
 from qtheory.models.errors import InvalidModel
 
-__all__ = ["BATCHES", "CONTROLS", "STARTS", "DispatcherSimulator", "lower"]
+__all__ = ["BATCHES", "CONTROLS", "STATIONARY", "DispatcherSimulator", "lower"]
 
 #: Runs can be cut into batches, and can start in stationarity.
-BATCHES = STARTS = True
+BATCHES = STATIONARY = True
 _VISIT_COLUMNS = 6
 _TALLY_COLUMNS = 8
 _POOLED_COLUMNS = 3
@@ -182,7 +182,7 @@ def lower(model: Dispatcher, *, options: Options) -> Simulator:
     for name in options.extra:
         raise InvalidModel(field=name, rule="is no option of a dispatcher's simulation")
     if model.changed_rules:
-        for option, usual in (("batches", 1), ("start", "idle")):
+        for option, usual in (("batches", 1), ("stationary", False)):
             if getattr(options, option) != usual:
                 rule = f"does not go with {', '.join(model.changed_rules)}"
                 raise InvalidModel(field=option, rule=rule, value=getattr(options, option))
@@ -196,7 +196,7 @@ def lower(model: Dispatcher, *, options: Options) -> Simulator:
         at=options.at,
         means_only=options.means_only,
         pooled=any(name in options.controls for name in POOLED_WAITS),
-        start=stationary_start(model) if options.start == "stationary" else Start(servers=model.servers),
-        stationary=options.start == "stationary",
+        start=stationary_start(model) if options.stationary else Start(servers=model.servers),
+        stationary=options.stationary,
         batches=options.batches,
     )

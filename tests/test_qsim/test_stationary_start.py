@@ -41,8 +41,10 @@ QUEUE = Dispatcher(
 RUNS = 3_000
 
 
-def first_jobs(model: Dispatcher, *, jobs: int, seed: int = 7, start: str = "stationary") -> qsim.Estimate:
-    return qsim.simulate(model, jobs=RUNS * jobs, replications=RUNS, warmup=0, start=start, seed=seed, means_only=True)
+def first_jobs(model: Dispatcher, *, jobs: int, seed: int = 7, stationary: bool = True) -> qsim.Estimate:
+    return qsim.simulate(
+        model, jobs=RUNS * jobs, replications=RUNS, warmup=0, stationary=stationary, seed=seed, means_only=True
+    )
 
 
 def assert_mean(figure, truth: float, *, power: float) -> None:
@@ -63,7 +65,7 @@ def test_first_jobs_of_a_queue() -> None:
     assert_mean(found["wait_probability", "all"], erlang_c(servers=3, offered_load=2.7), power=0.06)
     assert_mean(found["mean_number", "group0"], 2.7 * (wait + 1.0), power=0.15)
     assert_mean(found["throughput", "group0"], 2.7, power=0.06)
-    empty = first_jobs(QUEUE, jobs=10, start="idle")["mean_wait", "all"]
+    empty = first_jobs(QUEUE, jobs=10, stationary=False)["mean_wait", "all"]
     assert empty.value < 0.2 * wait
 
 
@@ -87,7 +89,7 @@ def test_both_groups_where_no_job_is_killed(servers: tuple[int, int]) -> None:
     found = first_jobs(model, jobs=20)
     for scope, count, rate, mean in (("short", servers[0], rates[0], 0.8), ("long", servers[1], rates[1], 2.0)):
         assert_mean(found["mean_wait", scope], mmc_wait(servers=count, rate=rate, mean=mean), power=0.3)
-    assert steer.warmup(model, jobs=1000, start="stationary") == 0
+    assert steer.warmup(model, jobs=1000, stationary=True) == 0
 
 
 def test_group_0_where_jobs_are_killed() -> None:
@@ -103,7 +105,7 @@ def test_group_0_where_jobs_are_killed() -> None:
     found = first_jobs(model, jobs=10)
     # Pollaczek and Khinchine: rho m / (2 (1 - rho)).
     assert_mean(found["mean_wait", "group0"], 0.8 / (2 * 0.2), power=0.2)
-    assert steer.warmup(model, jobs=10_000, start="stationary") >= 1000
+    assert steer.warmup(model, jobs=10_000, stationary=True) >= 1000
 
 
 def test_a_heavier_law_against_pollaczek_and_khinchine() -> None:
@@ -116,7 +118,7 @@ def test_a_heavier_law_against_pollaczek_and_khinchine() -> None:
 
 
 def test_paths_and_runs_start_alike() -> None:
-    simulator = lower(QUEUE, options=Options(start="stationary"))
+    simulator = lower(QUEUE, options=Options(stationary=True))
     path = simulator.path(seed=3, replication=2, jobs=500)
     run = simulator.summarise([simulator.run(seed=3, replication=2, jobs=500, warmup=0)])
     assert run.samples["mean_response", "all"].values[0] == pytest.approx(path.mean(), rel=1e-12)
@@ -130,14 +132,14 @@ def test_what_cannot_start_in_stationarity() -> None:
         service_rates={"mu1": 1.0, "mu12": 1.0, "mu2": 1.0},
         policy={"kind": "t1", "t1": 3},
     )
-    for model, start, field in (
-        (QUEUE, "warm", "start"),
-        (donor, "stationary", "start"),
-        (QUEUE.replace(interarrival=Exponential(mean=1 / 2.999)), "stationary", "start"),
-        (QUEUE.replace(interarrival=Gamma(shape=2.0, scale=0.5)), "stationary", "interarrival"),
+    for model, field in (
+        (donor, "stationary"),
+        (QUEUE.replace(interarrival=Exponential(mean=1 / 2.999)), "stationary"),
+        (QUEUE.replace(grace=1.0, time_limit=2.0), "stationary"),
+        (QUEUE.replace(interarrival=Gamma(shape=2.0, scale=0.5)), "interarrival"),
     ):
         with pytest.raises(InvalidModel) as caught:
-            qsim.simulate(model, jobs=1000, start=start)
+            qsim.simulate(model, jobs=1000, stationary=True)
         assert caught.value.field == field
     with pytest.raises(Unstable):
-        qsim.simulate(QUEUE.replace(interarrival=Exponential(mean=0.3)), jobs=1000, start="stationary")
+        qsim.simulate(QUEUE.replace(interarrival=Exponential(mean=0.3)), jobs=1000, stationary=True)

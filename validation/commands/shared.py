@@ -140,12 +140,11 @@ Batches = Annotated[
         show_default=False,
     ),
 ]
-Start = Annotated[
-    str,
+Stationary = Annotated[
+    bool,
     typer.Option(
-        "--start",
-        metavar="idle|stationary",
-        help="stationary: a dispatcher's Group 0, and Group 1 where no job is killed, start in their stationary state.",
+        "--stationary",
+        help="Start a dispatcher's Group 0, and Group 1 where no job is killed, in their stationary states.",
     ),
 ]
 Warmup = Annotated[

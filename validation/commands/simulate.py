@@ -21,7 +21,7 @@ from validation.commands.shared import (
     Replications,
     Scheduler,
     Seed,
-    Start,
+    Stationary,
     StoreFile,
     TimeBudget,
     Warmup,
@@ -41,7 +41,7 @@ def simulate(
     replications: Replications = None,
     batches: Batches = None,
     warmup: Warmup = None,
-    start: Start = "idle",
+    stationary: Stationary = False,
     seed: Seed = 1,
     at: At = "",
     job_budget: JobBudget = None,
@@ -74,10 +74,10 @@ def simulate(
     from validation.commands.tables import watching
 
     runs = 1 if batches is not None and replications is None else replications
-    options = _length(model, jobs=jobs, precision=precision, replications=runs, warmup=warmup, start=start)
+    options = _length(model, jobs=jobs, precision=precision, replications=runs, warmup=warmup, stationary=stationary)
     known = steer.controls(model) if controls and not allow_unstable else ()
     status = _DONE
-    names = ("precision", "job_budget", "time_budget", "replications", "batches", "start", "store", "at")
+    names = ("precision", "job_budget", "time_budget", "replications", "batches", "stationary", "store", "at")
     try:
         with (
             shared.naming(file),
@@ -89,7 +89,7 @@ def simulate(
                 model,
                 **options,
                 batches=batches,
-                start=start,
+                stationary=stationary,
                 seed=seed,
                 at=wanted,
                 controls=known,
@@ -105,7 +105,9 @@ def simulate(
             return _INTERRUPTED
         estimate, status = stop.estimate, _INTERRUPTED
     note = (
-        "" if allow_unstable else _short(estimate, needed=steer.unsettled(model, warmup=estimate.warmup, start=start))
+        ""
+        if allow_unstable
+        else _short(estimate, needed=steer.unsettled(model, warmup=estimate.warmup, stationary=stationary))
     )
     if as_json:
         shared.emit(shared.envelope("simulate", **estimate.to_dict(), **({"note": note} if note else {})))
@@ -133,18 +135,18 @@ def _length(
     precision: float | None,
     replications: int | None,
     warmup: int | None,
-    start: str,
+    stationary: bool,
 ) -> dict[str, Any]:
     """How long to run, as `qsim.simulate` takes it; warm-ups come from the analytic side unless they are given."""
     from qsim._simulate import DEFAULT_REPLICATIONS
     from validation import steer
 
     if precision is not None:
-        skipped = steer.warmup(model, jobs=None, start=start) if warmup is None else warmup
+        skipped = steer.warmup(model, jobs=None, stationary=stationary) if warmup is None else warmup
         return {"precision": precision, "replications": replications or DEFAULT_REPLICATIONS, "warmup": skipped}
     count = jobs or steer.simulation_jobs(model)
     runs = replications or min(DEFAULT_REPLICATIONS, count)
-    skipped = steer.warmup(model, jobs=-(-count // runs), start=start) if warmup is None else warmup
+    skipped = steer.warmup(model, jobs=-(-count // runs), stationary=stationary) if warmup is None else warmup
     return {"jobs": count, "replications": runs, "warmup": skipped}
 
 
