@@ -74,10 +74,11 @@ def lower(model: Model, *, options: Options) -> Simulator:
     InvalidModel : the model or an option is wrong, or a control is none that the kind of system has.
     """
     module = import_module(f"qsim.lowering.{model.kind()}")
-    known: Sequence[str] = getattr(module, "CONTROLS", ())
+    names = getattr(module, "control_names", None)
+    known: Sequence[str] = getattr(module, "CONTROLS", ()) if names is None else names(model)
     for name in options.controls:
         if name not in known:
-            rule = f"known are {', '.join(known) or 'none for this kind of system'}"
+            rule = f"known are {', '.join(known)}"
             raise InvalidModel(field="controls", rule=rule, value=name)
     for name, wanted, known_here, rule in (
         ("batches", options.batches > 1, "BATCHES", "are cut from a dispatcher's runs alone"),

@@ -1,4 +1,4 @@
-"""Means of what a simulation of a donor system or of parallel queues draws, from the laws alone."""
+"""Means of what a simulation of donor systems, parallel queues or networks draws, from the laws alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 from qsim.controls import Control
 from qtheory import laws
-from qtheory.models import Donor, Exponential, Flexible
+from qtheory.models import Donor, Exponential, Flexible, Network
 
 
 def donor_controls(model: Donor) -> tuple[Control, ...]:
@@ -44,3 +44,13 @@ def flexible_controls(model: Flexible) -> tuple[Control, ...]:
     if math.isfinite(laws.moment(model.service, order=2)):
         found |= {"service": mean, "offered_load": model.load}
     return tuple(Control(name=name, mean=value) for name, value in found.items())
+
+
+def network_controls(model: Network) -> tuple[Control, ...]:
+    """Controls of a network, by the names of its simulator: rates of arrivals and of servers, shares of classes."""
+    arriving = math.fsum(c.rate for c in model.classes)
+    found = {"interarrival": 1.0 / arriving}
+    found |= {f"services:{name}": rate for name, rate in model.servers.items()}
+    if len(model.classes) > 1:
+        found |= {f"share:{c.name}": c.rate / arriving for c in model.classes}
+    return tuple(Control(name=name, mean=mean) for name, mean in found.items())

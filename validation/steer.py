@@ -100,15 +100,15 @@ def unsettled(model: Model, *, warmup: int, stationary: bool = False) -> int | N
 
 
 def controls(model: Model) -> tuple[Control, ...]:
-    """Control variates with their means, by the names of the simulator; none for a kind that has none.
+    """Control variates with their means, by the names of the simulator.
 
     Estimates may use them; a comparison with theory must not, since the means come from the laws' theory.
     """
-    from validation.drawn_means import donor_controls, flexible_controls
+    from validation.drawn_means import donor_controls, flexible_controls, network_controls
     from validation.known_means import dispatcher_controls
 
     if isinstance(model, Dispatcher):
         return dispatcher_controls(model)
     if isinstance(model, Donor):
         return donor_controls(model)
-    return flexible_controls(model) if isinstance(model, Flexible) else ()
+    return flexible_controls(model) if isinstance(model, Flexible) else network_controls(model)

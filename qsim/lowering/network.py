@@ -13,12 +13,15 @@ from qsim.kernels import network as kernel
 from qsim.kernels.network import Ints, Plan, Record, Rules
 from qsim.kernels.random import Array, State
 from qsim.lower import Findings, Options
+from qsim.lowering.network_controls import control_names, control_samples, controls_of
 from qsim.lowering.network_measures import Tally, samples
 from qsim.lowering.network_places import Layout, layout, plan, put, record, rules, weights
 from qsim.lowering.network_verdict import ARRIVALS, TRANSITS, WINDOWS, Growth, judge
 from qsim.streams import stream
 from qtheory.models.errors import InvalidModel
 from qtheory.models.network import Network, routes_of
+
+__all__ = ["NetworkSimulator", "control_names", "lower"]
 
 #: The second run, from a large start, ends after 1/2^1 of the first.
 _SECOND = 1
@@ -86,14 +89,20 @@ class NetworkSimulator:
             details = self._judged(growth, rows[:, cut : cut + 3])
         if details.get("stability") in ("unstable", "critical"):
             return Findings(samples={}, details=details)
+        counted = [self._tally(row[cut + 3 :]) for row in rows]
         found = samples(
             self.model,
-            [self._tally(row[cut + 3 :]) for row in rows],
+            counted,
             class_of=self.plan.places[:-1, kernel.CLASS],
             server_of=self._server_of(),
             tick_rate=self.tick_rate,
         )
-        return Findings(samples=found, details=details)
+        return Findings(
+            samples=found,
+            details=details,
+            controls=control_samples(self.model, counted, tick_rate=self.tick_rate),
+            controlled={key: controls_of(self.model, key) for key in found},
+        )
 
     def _judged(self, growth: Array, second: Array) -> dict[str, Any]:
         ticks, areas = growth[:, :, 0], growth[:, :, 1]

@@ -269,7 +269,7 @@ def test_wrong_controls_are_refused() -> None:
 
     with pytest.raises(InvalidModel, match="known are interarrival"):
         run(Control(name="weather", mean=1.0))
-    with pytest.raises(InvalidModel, match="known are none for this kind of system"):
+    with pytest.raises(InvalidModel, match="known are interarrival, services:"):
         qsim.simulate(network_cases.small({"kind": "jsr"}), controls=[Control(name="gap", mean=1.0)])
     with pytest.raises(InvalidModel, match="pooled_wait0 goes with the plain rules for killed jobs only, got grace"):
         qsim.simulate(EXAMPLE_E.replace(grace=1.0), controls=[Control(name="pooled_wait0", mean=1.0)])

@@ -1,4 +1,4 @@
-"""Controls of donor systems and parallel queues: their known means hold in simulation, and they help."""
+"""Controls of donor systems, parallel queues and networks: their known means hold in simulation, and they help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from qtheory.models import Flexible, load
 from validation import library, steer
 
 MODELS = {
-    **{name: load(library.case_path(name)) for name in ("donor-t1", "donor-adt", "flexible-sharing")},
+    **{
+        name: load(library.case_path(name))
+        for name in (
+            "donor-t1",
+            "donor-adt",
+            "flexible-sharing",
+            "network-class1",
+            "network-fig1-jsr",
+            "network-fig3-jsq-as",
+        )
+    },
     "flexible-ten": Flexible(queues=10, load=0.8, flexible_fraction=0.3, choices=2),
 }
 
