@@ -19,6 +19,11 @@ from qtheory.systems.dispatcher.loads import Traffic
 FloatArray = NDArray[np.float64]
 _LEVELS = np.array(LEVELS)
 
+#: Killed jobs that wait in Group 0 wait in Group 1 more often than others: P(wait at all) lies between what independent
+#: waits would give and the larger of the two probabilities, on 74 simulated systems 16 % of the way at the median, and
+#: within 20 +- 30 % in 19 cases of 20.
+_TOGETHER, _TOGETHER_ERROR = 0.2, 0.3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stay:
@@ -113,14 +118,18 @@ def _stay(delay: Delay, *, rate: float, service: Distribution) -> Stay:
 
 
 def _killed(first: Delay, second: Delay, traffic: Traffic, correlation: float) -> Stay:
-    none = (1.0 - first.probability) * (1.0 - second.probability)
+    independent = 1.0 - (1.0 - first.probability) * (1.0 - second.probability)
+    together = independent - max(first.probability, second.probability)
     probability_error = first.probability_error * (1.0 - second.probability)
     probability_error += second.probability_error * (1.0 - first.probability)
     finite = math.isfinite(first.mean + second.mean)
     return Stay(
         rate=traffic.killed_rate,
         wait=Value(value=first.mean + second.mean, error=first.error + second.error, note=first.note or second.note),
-        probability=Value(value=1.0 - none, error=probability_error),
+        probability=Value(
+            value=independent - _TOGETHER * together,
+            error=math.hypot(probability_error, _TOGETHER_ERROR * together),
+        ),
         law=both(first, second, correlation=correlation) if finite else None,
         service=traffic.killed_service,
         mean_service=traffic.aborted.mean + traffic.killed.mean,
