@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from command_line import E
+
 from qtheory.models import BoundedPareto, Dispatcher, Exponential, Gamma, LogNormal
 from validation import steer
 from validation.calibrate import calibrate
@@ -25,17 +27,9 @@ GOAL = (0.93, 0.97)
 #: Of each row.
 KEPT = ("measure", "scope", "controls", "coverage", "bias", "half_width", "factor", "reference", "reference_half_width")
 
-EXAMPLE = Dispatcher(
-    servers=(3, 4),
-    time_limit=3.0,
-    short_fraction=0.65,
-    interarrival=Exponential(mean=1 / 3),
-    service0=Exponential(mean=1.2),
-    service1=Exponential(mean=2.0),
-)
 SYSTEMS = {
-    "light": EXAMPLE.replace(interarrival=Exponential(mean=1.0)),
-    "heavy": EXAMPLE.replace(interarrival=Exponential(mean=1 / 3.8)),
+    "light": E.replace(interarrival=Exponential(mean=1.0)),
+    "heavy": E.replace(interarrival=Exponential(mean=1 / 3.8)),
     "heavy-tailed": Dispatcher(
         servers=(3, 5),
         time_limit=4.0,
@@ -52,8 +46,8 @@ SYSTEMS = {
         service0=Exponential(mean=1.0),
         service1=Exponential(mean=2.0),
     ),
-    "renewal": EXAMPLE.replace(interarrival=Gamma(shape=0.25, scale=1.6)),
-    "60 servers": EXAMPLE.replace(servers=(26, 34), interarrival=Exponential(mean=1 / 30)),
+    "renewal": E.replace(interarrival=Gamma(shape=0.25, scale=1.6)),
+    "60 servers": E.replace(servers=(26, 34), interarrival=Exponential(mean=1 / 30)),
 }
 
 

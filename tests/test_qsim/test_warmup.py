@@ -17,6 +17,15 @@ from qsim.warmup import check_warmup, mser5
 from qtheory.models import Dispatcher, Exponential, Gamma
 
 KEY = ("mean_response", "all")
+#: M/M/1 at load .9 forgets in some hundred jobs.
+MM1 = Dispatcher(
+    servers=(1, 1),
+    time_limit=1.0,
+    short_fraction=0.0,
+    interarrival=Exponential(mean=1 / 0.9),
+    service0=Exponential(mean=1.0),
+    service1=Exponential(mean=1.0),
+)
 
 
 class Forgetful:
@@ -71,21 +80,11 @@ def test_what_would_cost_too_much_is_left_out() -> None:
 
 
 def test_precise_runs_say_whether_their_warmup_was_enough() -> None:
-    """M/M/1 at load .9 forgets in some hundred jobs."""
-    law = Exponential(mean=1.0)
-    model = Dispatcher(
-        servers=(1, 1),
-        time_limit=1.0,
-        short_fraction=0.0,
-        interarrival=Exponential(mean=1 / 0.9),
-        service0=law,
-        service1=law,
-    )
     for warmup, enough in ((3000, True), (0, False)):
-        estimate = qsim.simulate(model, precision=0.03, warmup=warmup, means_only=True)
+        estimate = qsim.simulate(MM1, precision=0.03, warmup=warmup, means_only=True)
         assert estimate.details["warmup_check"]["enough"] is enough
         assert math.isfinite(estimate.to_dict()["warmup_check"]["early"])
-    assert "warmup_check" not in qsim.simulate(model, precision=0.03, job_budget=200_000, warmup=1000).details
+    assert "warmup_check" not in qsim.simulate(MM1, precision=0.03, job_budget=200_000, warmup=1000).details
 
 
 def mser5_by_its_definition(series: list[float]) -> int:
@@ -142,18 +141,9 @@ def test_paths_of_jobs_are_those_of_the_run(name: str) -> None:
 
 
 def test_runs_of_so_many_jobs_are_checked_when_asked() -> None:
-    law = Exponential(mean=1.0)
-    model = Dispatcher(
-        servers=(1, 1),
-        time_limit=1.0,
-        short_fraction=0.0,
-        interarrival=Exponential(mean=1 / 0.9),
-        service0=law,
-        service1=law,
-    )
     found = {
         warmup: qsim.simulate(
-            model, jobs=16_000_000, replications=64, warmup=warmup, means_only=True, check_warmup=True
+            MM1, jobs=16_000_000, replications=64, warmup=warmup, means_only=True, check_warmup=True
         ).details["warmup_check"]
         for warmup in (0, 3000)
     }
@@ -162,4 +152,4 @@ def test_runs_of_so_many_jobs_are_checked_when_asked() -> None:
     # The waits forget the empty system in some hundred jobs: the relaxation time is 390 of them.
     assert 50 <= found[3000]["mser5"] <= 3000
     assert found[3000]["path"] >= 20_000
-    assert "warmup_check" not in qsim.simulate(model, jobs=320_000, means_only=True).details
+    assert "warmup_check" not in qsim.simulate(MM1, jobs=320_000, means_only=True).details

@@ -150,18 +150,7 @@ def test_killed_jobs_that_wait_in_either_queue(name, method):
 
     Against a simulation of 640,000 jobs: fails wrongly with probability 1e-7, and sees what is .03 beyond the error.
     """
-    model = parse(
-        {
-            "kind": "dispatcher",
-            "servers": [3, 4],
-            "time_limit": 3.0,
-            "short_fraction": 0.65,
-            "interarrival": {"kind": "exponential", "mean": 1 / 3},
-            "service0": {"kind": "exponential", "mean": 1.2},
-            "service1": {"kind": "exponential", "mean": 2.0},
-        }
-        | SYSTEMS_OF_BOTH_WAITS[name]
-    )
+    model = parse(anchors.EXAMPLE_E_MODEL | SYSTEMS_OF_BOTH_WAITS[name])
     key = ("wait_probability", "killed")
     figure = qsim.simulate(model, jobs=640_000, replications=64, seed=2, means_only=True)[key]
     found = qtheory.solve(model, method=method)[key]
