@@ -57,6 +57,8 @@ def controlled_figures(
     ``adjusted``, one row a measure with the names used and the factor, the squared ratio of the standard errors
     without and with them, which counts what the controls cost in degrees of freedom.
     """
+    if not findings.samples:
+        return Table({}), {"known": [], "adjusted": []}
     usable, known_rows = deviations(findings.controls, controls)
     regressions: dict[tuple[str, ...], Regression | None] = {}
     figures: dict[Any, Figure] = {}

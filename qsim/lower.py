@@ -82,8 +82,8 @@ def lower(model: Model, *, options: Options) -> Simulator:
             raise InvalidModel(field="controls", rule=rule, value=name)
     for name, wanted, known_here, rule in (
         ("batches", options.batches > 1, "BATCHES", "are cut from a dispatcher's runs alone"),
-        ("stationary", options.stationary, "STATIONARY", "is a start that a dispatcher alone has"),
+        ("stationary", options.stationary, "STATIONARY", "is a start that dispatchers alone have"),
     ):
         if wanted and not getattr(module, known_here, False):
-            raise InvalidModel(field=name, rule=rule, value=getattr(options, name))
+            raise InvalidModel(field=name, rule=rule)
     return cast(Simulator, module.lower(model, options=options))

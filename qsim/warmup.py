@@ -23,9 +23,11 @@ from qsim.lower import Findings
 from qsim.replications import Length, Runner
 from qtheory.measures import Key
 
-#: A warm-up that is long enough is called too short with this probability if the means of early jobs are normal; where
-#: they are skewed, in queues near saturation and with heavy tails, up to four runs in a thousand were.
+#: A warm-up that is long enough raises an alarm with this probability if the means of early jobs are normal; where they
+#: are skewed, in queues near saturation and with heavy tails, up to four runs in a thousand did.  An alarm counts if
+#: fresh replications confirm it.
 FALSE_ALARM = 1e-4
+CONFIRMED = 1e-2
 #: Jobs that the check may simulate, as a share of those of the run.
 COST = 0.1
 #: Fewer replications see too little, and so do fewer early jobs in each.
@@ -53,7 +55,8 @@ def _early_jobs(runner: Runner, length: Length, findings: Findings, *, key: Key,
     whole = findings.samples.get(key)
     if counted == 0 or whole is None:
         return {}
-    replications = min(len(whole.values), jobs // early.simulated)
+    # Half of the budget is for a confirmation.
+    replications = min(len(whole.values), jobs // (2 * early.simulated))
     if replications < LEAST:
         return {}
     runner.report = None
@@ -67,11 +70,30 @@ def _early_jobs(runner: Runner, length: Length, findings: Findings, *, key: Key,
     mean = float(np.mean(whole.values))
     if mean == 0 or not np.isfinite([figure.value, half_width, mean]).all():
         return {}
+    enough = bool(abs(figure.value) <= half_width)
     return {
         "early": figure.value / mean,
         "half_width": half_width / abs(mean),
-        "enough": bool(abs(figure.value) <= half_width),
+        "enough": enough or not _confirmed(runner, early, whole, key=key, side=figure.value),
     }
+
+
+def _confirmed(runner: Runner, early: Length, whole: Sample, *, key: Key, side: float) -> bool:
+    """Whether as many fresh replications show the difference too, on the same side, at a level of `CONFIRMED`.
+
+    Skewed means give false alarms, hardly ever twice in a row.
+    """
+    done = len(runner.finished[early])
+    fresh = range(len(whole.values), len(whole.values) + done)
+    runner.run(early, indices=fresh)
+    tallies = [runner.finished[early][index] for index in fresh if index in runner.finished[early]]
+    part = runner.simulator.summarise(tallies).samples.get(key) if tallies else None
+    if runner.overdue or part is None:
+        return True
+    seen, known = part.figure(confidence=0.95), whole.figure(confidence=0.95)
+    difference = seen.value - known.value
+    critical = student(confidence=1 - CONFIRMED, degrees=max(done - 1, 1))
+    return bool(difference * side > 0 and abs(difference) > critical * np.hypot(seen.se, known.se))
 
 
 def _end_of_transient(runner: Runner, length: Length, *, jobs: int) -> dict[str, Any]:

@@ -251,7 +251,8 @@ def _references(
         return found
     try:
         solution = qtheory.solve(model)
-    except NotConverged:
+    except (NotConverged, InvalidModel):
+        # A law that no method takes: the long run is all there is.
         return found
     for key, value in solution.measures.items():
         if math.isfinite(value.value) and value.error <= _KNOWN * abs(value.value):

@@ -132,7 +132,8 @@ class DispatcherSimulator:
         if self.stationary:
             # By Little's law a utilisation is the offered load of the draws, which would merely repeat its known mean.
             controlled = {key: () if key[0] == "utilisation" else names for key, names in found.controlled.items()}
-            found = replace(found, controlled=controlled)
+            started = [f"group{group}" for group, drawn in enumerate(self.start.groups) if drawn is not None]
+            found = replace(found, controlled=controlled, details={"stationary": started})
         return found
 
     def _batches(self, flat: Array) -> Iterator[Tally]:

@@ -69,5 +69,5 @@ def stationary_start(model: Dispatcher) -> Start:
         jobs = group.servers / (1 - group.load) ** 2
         if jobs > _MOST:
             rule = f"needs servers / (1 - load)^2 of {group.group} to be at most {_MOST}, not {jobs:.3g}"
-            raise InvalidModel(field="stationary", rule=rule, value=True)
+            raise InvalidModel(field="stationary", rule=rule)
     return Start(servers=model.servers, groups=groups)

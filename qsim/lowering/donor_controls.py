@@ -16,8 +16,8 @@ from qtheory.models.donor import Donor
 CONTROLS = ("interarrival", "type1", "service1", "service2", "work2")
 
 #: The most useful first.
-_ALL = ("service1", "interarrival", "type1", "service2", "work2")
-_QUEUE2 = ("service2", "work2", "type1", "interarrival", "service1")
+_MAIN = ("service1", "interarrival", "type1")
+_QUEUE2 = ("service2", "work2", "interarrival")
 
 
 def controls_of(key: Key) -> tuple[str, ...]:
@@ -29,7 +29,7 @@ def controls_of(key: Key) -> tuple[str, ...]:
     measure, scope = key[:2]
     if not (measure.startswith("mean_") or measure == "cost"):
         return ()
-    return _QUEUE2 if scope == "queue2" else _ALL
+    return _QUEUE2 if scope == "queue2" else _MAIN
 
 
 def control_samples(model: Donor, *, jobs: Array, times: Array) -> dict[str, Sample]:

@@ -15,8 +15,12 @@ CONTROLS = ("offered_load", "service", "interarrival", "flexible_share")
 
 
 def controls_of(key: Key) -> tuple[str, ...]:
-    """Names of the controls of a measure, a fixed rule; throughputs and utilisations would merely repeat it."""
-    return () if key[0] in ("throughput", "utilisation") else CONTROLS
+    """Names of the controls of a measure, a fixed rule.
+
+    Throughputs and utilisations would merely repeat their known means, and quantiles gain too little to pay for the
+    degrees of freedom.
+    """
+    return CONTROLS if key[0].startswith("mean_") else ()
 
 
 def job_controls(model: Flexible, *, jobs: Array, windows: Array) -> dict[str, Sample]:

@@ -66,7 +66,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         parser=whole_number,
-        help="Jobs counted after warm-up, over all replications; by default a second or two of work.",
+        help="Jobs counted after warm-up, over all replications; by default some seconds of work.",
         show_default=False,
     ),
 ]

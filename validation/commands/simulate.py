@@ -162,26 +162,33 @@ def _show(estimate: Estimate, *, file: Path) -> None:
         half_width, factor = number(row.get("half_width"), digits=2), number(factors.get(name), digits=3)
         rows.append((name, number(row["value"]), half_width, *([factor] if factors else [])))
     cut = f" of {data['batch_means']['batches']} batches" if "batch_means" in data else ""
+    runs = f"{estimate.replications} replication{'s' if estimate.replications != 1 else ''}{cut}"
+    begun = f", {' and '.join(data['stationary'])} stationary from the start" if "stationary" in data else ""
     title = (
-        f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {estimate.replications} replications{cut}, "
+        f"{file}: {estimate.model.kind()}, {estimate.jobs} jobs in {runs}{begun}, "
         f"seed {estimate.seed}, {estimate.seconds:.3g} s"
     )
     columns = ("measure", "value", f"+- {100 * estimate.confidence:g} %", *(["variance factor"] if factors else []))
     show(title, columns, rows)
+    if data.get("stability") in ("unstable", "critical"):
+        print("  no measures: the run shows no steady state")
+    known = [f"{row['name']} {row['z']:.2f}" for row in controls["known"] if "z" in row]
+    if known:
+        print(f"  controls, with z of their sample means against the known ones: {', '.join(known)}")
     for row in controls["known"]:
-        said = f"z {row['z']:.2f}" if "z" in row else ""
-        print(f"  control {row['name']}: " + ", ".join(filter(None, (said, row.get("note")))))
-    for name in ("stability", "slope", "exponent"):
-        if name in data:
-            print(f"  {name}: {data[name]}")
+        if "note" in row:
+            print(f"  control {row['name']}: {row['note']}")
+    if "stability" in data:
+        print(f"  stability: {data['stability']}, slope {data['slope']:.3g}, exponent {data['exponent']:.3g}")
     if "precision" in data:
         goal = data["precision"]
         reached = "no interval" if goal["reached"] is None else f"{goal['reached']:.2g}"
         print(f"  precision of {goal['measure']}/{goal['scope']}: {reached}, wanted {goal['wanted']:g}")
-    if not data.get("batch_means", {}).get("enough", True):
+    if "enough" in data.get("batch_means", {}):
         found = data["batch_means"]
+        verdict = "long enough" if found["enough"] else "too short for their intervals"
         told = f"autocorrelation of their means {found['autocorrelation']:.2g}, independent ones stay below"
-        print(f"  batches too short for their intervals: {told} {found['bound']:.2g}")
+        print(f"  batches {verdict}: {told} {found['bound']:.2g}")
     if "warmup_check" in data:
         print(f"  {_warmup(data['warmup_check'], jobs=estimate.warmup)}")
     if estimate.status != "ok":
@@ -192,5 +199,7 @@ def _show(estimate: Estimate, *, file: Path) -> None:
 def _warmup(check: dict[str, Any], *, jobs: int) -> str:
     """What was found out about the warm-up, as a line."""
     early = f"the first jobs counted differ by {100 * check['early']:.2g} % +- {100 * check['half_width']:.2g} %"
+    if check["enough"] and abs(check["early"]) > check["half_width"]:
+        early += ", which fresh replications do not confirm"
     said = f"warm-up of {jobs} jobs a replication {'enough' if check['enough'] else 'too short'}: {early}"
     return f"{said}; MSER-5 would drop {check['mser5']} of {check['path']}" if "mser5" in check else said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -86,6 +86,8 @@ def validate(
             ]
             title = f"{file}: {result.verdict if result.failure is None else result.failure}"
             show(title, ("measure", "analytic", "+- error", "simulated", "+- 95 %", "z", "verdict"), table)
+            for line in _reasons(result.to_dict()["measures"]):
+                print(f"  {line}")
             if rungs.anything_beside(result):
                 show("methods side by side", *rungs.beside_simulation(result))
         if out is not None:
@@ -93,3 +95,21 @@ def validate(
         if failures:
             raise NoAnswer(message="; ".join(f"{file}: {failure}" for file, _, failure in failures), data=None)
     return int(any(result.verdict == "disagree" for result in results))
+
+
+def _reasons(rows: list[dict[str, Any]]) -> list[str]:
+    """Why measures were not found to agree: a line for each that disagrees, one for all that are not settled."""
+    from validation.commands.tables import measure_name, number
+
+    found = []
+    for row in rows:
+        if row["verdict"] == "disagree":
+            size, error = number(row["difference"], digits=3), number(row["error"], digits=2)
+            found.append(f"disagree: {measure_name(row)} by {size}, beyond its error of {error} and chance")
+    open_rows = [row for row in rows if row["verdict"] == "inconclusive"]
+    if open_rows:
+        first = measure_name(open_rows[0])
+        seen = number(open_rows[0]["detectable"], digits=2)
+        others = f" and {len(open_rows) - 1} more" if len(open_rows) > 1 else ""
+        found.append(f"inconclusive: {first}{others}; it would have seen a difference of {seen}: more --jobs see less")
+    return found

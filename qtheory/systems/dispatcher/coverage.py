@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qtheory.models import Dispatcher, InvalidModel
+from qtheory.systems.dispatcher.limits import FEW, of_few_values
 
 #: Rules under which both groups are still many-server queues, of services and kills with other laws.
 _OTHER_LAWS = frozenset({"checkpoint_share", "grace", "grace_completes", "limits"})
@@ -20,9 +21,11 @@ _RULES = {
 def uncovered(model: Dispatcher, *, method: str) -> str:
     """The first field whose rule the method does not cover; empty where it covers the model.
 
-    Where killed jobs do not join the back of Queue 1, the classes there have waits of their own, which no method knows.
+    Where killed jobs do not join the back of Queue 1, the classes there have waits of their own, which no method knows;
+    limits of many values give laws of services that no method has.
     """
-    return next((name for name in model.changed_rules if name not in _RULES[method]), "")
+    field = next((name for name in model.changed_rules if name not in _RULES[method]), "")
+    return field or ("" if of_few_values(model) else "limits")
 
 
 def require_covered(model: Dispatcher, *, method: str) -> None:
@@ -30,6 +33,9 @@ def require_covered(model: Dispatcher, *, method: str) -> None:
     field = uncovered(model, method=method)
     if not field:
         return
+    if field == "limits" and not of_few_values(model):
+        rule = f"of more than {FEW} values or with a density are covered by no analytic method; qsim simulates them"
+        raise InvalidModel(field=field, rule=rule, value=model.limits.kind() if model.limits else None)
     others = [name for name in _RULES if not uncovered(model, method=name)]
     advice = f"{', '.join(others)} do" if others else "qsim simulates it"
     who = f"method {method} does not cover this rule" if others else "no analytic method covers this rule"

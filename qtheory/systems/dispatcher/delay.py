@@ -100,17 +100,20 @@ def _erlang_mixture(*, mean: float, scv: float) -> Distribution:
     return MixtureDistribution(weights=[p, 1.0 - p], components=shapes)
 
 
-def both(first: Delay, second: Delay, *, correlation: float = 0.0) -> Distribution:
+def both(first: Delay, second: Delay, *, correlation: float = 0.0, together: float = 0.0) -> Distribution:
     """The law of the sum of two waits.
 
-    They are positive independently of each other.  Where both are, a share of the jobs that makes the `correlation`
-    right has waits that rise and fall together; for the others they are independent and their moments add up.
+    `together` is how much more probable than for independent waits it is that both are positive.  Where both are, a
+    share of the jobs that makes the `correlation` right has waits that rise and fall together; for the others they are
+    independent and their moments add up.
     """
-    parts: list[tuple[float, Distribution]] = [((1.0 - first.probability) * (1.0 - second.probability), _ZERO)]
+    none = (1.0 - first.probability) * (1.0 - second.probability) + together
+    parts: list[tuple[float, Distribution]] = [(none, _ZERO)]
     for one, other in ((first, second), (second, first)):
-        if one.probability > 0.0:
-            parts.append((one.probability * (1.0 - other.probability), one.positive))
-    together = first.probability * second.probability
+        alone = one.probability * (1.0 - other.probability) - together
+        if alone > 0.0:
+            parts.append((alone, one.positive))
+    together += first.probability * second.probability
     if together > 0.0:
         share = min(correlation * _spread(first) * _spread(second) / math.sqrt(first.scv * second.scv), 1.0)
         parts.append((together * (1.0 - share), _sum(first, second, _independent)))

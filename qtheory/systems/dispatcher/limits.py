@@ -20,23 +20,11 @@ Sum = tuple[FloatArray, FloatArray]
 #: A share of density that is round-off.
 _NONE = 1e-15
 #: Laws made of so many limits still answer quickly; more are joined, neighbours with neighbours.
-_FEW = 24
+FEW = 24
 _ENDS = np.logspace(-12.0, -1.0, 12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Rule:
-    """Levels between which `order` nodes are taken, and how many atoms of S0 have a level of their own."""
-
-    levels: FloatArray
-    order: int
-    jumps: int
-
-
-_FINE = _Rule(
-    levels=np.concatenate([[0.0], _ENDS, np.linspace(0.15, 0.85, 15), 1.0 - _ENDS[::-1], [1.0]]), order=8, jumps=500
-)
-_COARSE = _Rule(levels=np.array([0.0, 0.03, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 1.0]), order=2, jumps=5)
+_LEVELS = np.concatenate([[0.0], _ENDS, np.linspace(0.15, 0.85, 15), 1.0 - _ENDS[::-1], [1.0]])
+#: Nodes between two levels, and atoms of S0 that have a level of their own.
+_ORDER, _JUMPS = 8, 500
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,13 +36,11 @@ class Limits:
     weights : probabilities.
     thresholds : a service beyond it is killed.
     holds : how long a killed job holds its server.
-    few : the same by some two dozen limits, of which laws can be made.
     """
 
     weights: FloatArray
     thresholds: FloatArray
     holds: FloatArray
-    few: tuple[tuple[float, float, float], ...]
 
     @property
     def prompt(self) -> bool:
@@ -64,6 +50,28 @@ class Limits:
     def mean(self, values: FloatArray) -> float:
         """The mean of values given for each limit."""
         return float(values[0]) if values.size == 1 else float(self.weights @ values)
+
+    def some(self, shares: FloatArray) -> list[tuple[float, float, float]]:
+        """At most two dozen (share, threshold, hold) for these shares of the limits, which are not all 0.
+
+        Exact where so few have a share; else neighbours are joined at their means.
+        """
+        rows = np.stack([shares, self.thresholds, self.holds])[:, shares > 0.0]
+        if rows.shape[1] > FEW:
+            middles = (np.cumsum(rows[0]) - rows[0] / 2.0) / rows[0].sum()
+            bins = np.minimum((middles * FEW).astype(np.int64), FEW - 1)
+            sums = [np.bincount(bins, weights=weights, minlength=FEW) for weights in (rows[0], *(rows[0] * rows[1:]))]
+            used = sums[0] > 0.0
+            rows = np.stack([sums[0][used], *(total[used] / sums[0][used] for total in sums[1:])])
+        return [(share, threshold, hold) for share, threshold, hold in rows.T.tolist()]
+
+
+def of_few_values(model: Dispatcher) -> bool:
+    """Whether the limits take so few values that the laws of services by limit are exact."""
+    if model.limits is None:
+        return True
+    law = distribution(model.limits)
+    return law.density_share <= _NONE and law.atoms[0].size <= FEW
 
 
 def limits_of(model: Dispatcher, *, service: Distribution) -> Limits:
@@ -80,41 +88,24 @@ def limits_of(model: Dispatcher, *, service: Distribution) -> Limits:
     """
     working = model.grace if model.grace_completes else 0.0
     if model.limits is None:
-        weights, limits = few = np.ones(1), np.array([model.time_limit])
+        weights, limits = np.ones(1), np.array([model.time_limit])
     else:
-        law, jumps = distribution(model.limits), service.atoms[0] - working
-        weights, limits = _sum(law, jumps=jumps, rule=_FINE)
-        few = _joined(weights, limits) if law.density_share <= _NONE else _sum(law, jumps=jumps, rule=_COARSE)
-    return Limits(
-        weights=weights,
-        thresholds=limits + working,
-        holds=limits + model.grace,
-        few=tuple(zip(few[0].tolist(), (few[1] + working).tolist(), (few[1] + model.grace).tolist(), strict=True)),
-    )
+        jumps = np.concatenate([service.atoms[0], np.asarray(service.support)]) - working
+        weights, limits = _sum(distribution(model.limits), jumps=jumps)
+    return Limits(weights=weights, thresholds=limits + working, holds=limits + model.grace)
 
 
-def _sum(law: Distribution, *, jumps: FloatArray, rule: _Rule) -> Sum:
+def _sum(law: Distribution, *, jumps: FloatArray) -> Sum:
     """Weights and points of a sum that stands for an expectation over the law of functions that jump there."""
     points, masses = law.atoms
     if law.density_share <= _NONE:
         return masses / masses.sum(), points
     low, high = law.support
     jumps = jumps[(jumps > low) & (jumps < high)]
-    if jumps.size > rule.jumps:
-        jumps = jumps[np.linspace(0, jumps.size - 1, rule.jumps).astype(np.int64)]
+    if jumps.size > _JUMPS:
+        jumps = jumps[np.linspace(0, jumps.size - 1, _JUMPS).astype(np.int64)]
     steps = np.asarray(law.cdf(np.concatenate([points, jumps])))
-    levels = np.unique(np.clip(np.concatenate([rule.levels, steps, steps[: points.size] - masses]), 0.0, 1.0))
-    nodes, weights = np.polynomial.legendre.leggauss(rule.order)
+    levels = np.unique(np.clip(np.concatenate([_LEVELS, steps, steps[: points.size] - masses]), 0.0, 1.0))
+    nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
     half = np.diff(levels)[:, None] / 2.0
     return (half * weights).ravel(), np.asarray(law.quantile((levels[:-1, None] + half * (1.0 + nodes)).ravel()))
-
-
-def _joined(weights: FloatArray, limits: FloatArray) -> Sum:
-    """Few limits in the place of many, neighbours joined at their mean."""
-    if limits.size <= _FEW:
-        return weights, limits
-    bins = np.minimum(((np.cumsum(weights) - weights / 2.0) * _FEW).astype(np.int64), _FEW - 1)
-    sums: FloatArray = np.bincount(bins, weights=weights, minlength=_FEW).astype(np.float64)
-    used = sums > 0.0
-    means = np.bincount(bins, weights=weights * limits, minlength=_FEW)[used] / sums[used]
-    return sums[used], np.asarray(means, dtype=np.float64)

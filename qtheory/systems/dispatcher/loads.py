@@ -60,10 +60,10 @@ class Traffic:
     @property
     def time_limit(self) -> float:
         """E = H where it is the same for all jobs; there is no such number by other rules."""
-        ((_, threshold, hold),) = self.limits.few
+        (threshold,), (hold,) = self.limits.thresholds.tolist(), self.limits.holds.tolist()
         if threshold != hold:
             raise ValueError("a job that is killed holds its server beyond its limit")
-        return threshold
+        return float(threshold)
 
     @property
     def rates(self) -> tuple[float, float]:
@@ -119,7 +119,8 @@ class Traffic:
     def occupation0(self) -> Distribution:
         """min(S0, T): how long a job holds a server of Group 0; H if it is killed where that is later than E."""
         if self.limits.prompt:
-            return _mixed([(weight, Capped(self.service0, limit=hold)) for weight, _, hold in self.limits.few])
+            limits = self.limits.some(self.limits.weights)
+            return _mixed([(weight, Capped(self.service0, limit=hold)) for weight, _, hold in limits])
         parts = [(1.0 - self.kill_probability, self.completed)] if self.kill_probability < 1.0 else []
         return _mixed([*parts, (self.kill_probability, self.aborted)] if self.kill_probability > 0.0 else parts)
 
@@ -128,14 +129,13 @@ class Traffic:
         """S0 given S0 <= E."""
         if self.kill_probability == 0.0:
             return self.service0
-        shares = [(weight * self.service0.cdf(threshold), threshold) for weight, threshold, _ in self.limits.few]
-        return _mixed([(share, Upto(self.service0, limit=threshold)) for share, threshold in shares if share > 0.0])
+        limits = self.limits.some(self.limits.weights * self.service0.cdf(self.limits.thresholds))
+        return _mixed([(share, Upto(self.service0, limit=threshold)) for share, threshold, _ in limits])
 
     @cached_property
     def _killing(self) -> list[tuple[float, float, float]]:
         """E and H of the limits that kill, each after the probability that it is met and kills."""
-        shares = [(weight * self.service0.survival(limit), limit, hold) for weight, limit, hold in self.limits.few]
-        return [row for row in shares if row[0] > 0.0]
+        return self.limits.some(self.limits.weights * self.service0.survival(self.limits.thresholds))
 
     @cached_property
     def aborted(self) -> Distribution:

@@ -130,7 +130,7 @@ def _killed(first: Delay, second: Delay, traffic: Traffic, correlation: float) -
             value=independent - _TOGETHER * together,
             error=math.hypot(probability_error, _TOGETHER_ERROR * together),
         ),
-        law=both(first, second, correlation=correlation) if finite else None,
+        law=both(first, second, correlation=correlation, together=_TOGETHER * together) if finite else None,
         service=traffic.killed_service,
         mean_service=traffic.aborted.mean + traffic.killed.mean,
         shape_error=math.hypot(first.shape_error, second.shape_error),
