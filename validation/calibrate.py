@@ -103,6 +103,7 @@ class Calibration:
     """What `calibrate` returns: `rows` by measure and scope, without and with controls where there are some.
 
     `jobs` are those counted in one procedure, on the average where a precision ends it; `replications` the least.
+    `note` says so where their warm-up is too short for the system.
     """
 
     model: Model
@@ -114,6 +115,7 @@ class Calibration:
     confidence: float
     seed: int
     seconds: float = 0.0
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data for JSON."""
@@ -128,6 +130,7 @@ class Calibration:
             "confidence": self.confidence,
             "seed": self.seed,
             "seconds": self.seconds,
+            **({"note": self.note} if self.note else {}),
         }
 
 
@@ -223,6 +226,16 @@ def calibrate(
         confidence=confidence,
         seed=seed,
         seconds=perf_counter() - start,
+        note=_note_of(model, warmup=estimate.warmup),
+    )
+
+
+def _note_of(model: Model, *, warmup: int) -> str:
+    needed = steer.unsettled(model, warmup=warmup)
+    if needed is None:
+        return ""
+    return (
+        f"replications that skip {warmup:,} jobs have not forgotten their start: a warm-up takes {needed:,} jobs here"
     )
 
 

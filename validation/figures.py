@@ -143,7 +143,8 @@ def agreement(pairs: Mapping[Key, Pair]) -> Figure:
 def _percents(threshold: float, *, reach: float) -> list[float]:
     """Ticks of an axis that is linear up to the threshold: 0 and, both ways, powers of ten that leave room for it."""
     first, last = math.ceil(math.log10(threshold)), math.floor(math.log10(max(reach, threshold)))
-    tens = [10.0**power for power in range(first, max(last, first) + 1)]
+    # Where no power of ten lies in between, half of what there is stands for it.
+    tens = [10.0**power for power in range(first, last + 1)] or [float(f"{max(reach, threshold) / 2:.1g}")]
     return [*(-ten for ten in reversed(tens)), 0.0, *tens]
 
 

@@ -83,4 +83,6 @@ def calibrate(
     )
     columns = ("measure", "estimate", "coverage", "95 % of it", "bias", "half-width", "variance factor", "truth from")
     show(title, columns, rows)
+    if found.note:
+        print(f"  {found.note}")
     return 0
