@@ -56,7 +56,7 @@ class Curve:
 def policy_map(model: Donor, *, n1: int = 12, n2: int = 12) -> Figure:
     """Which queue the donor serves with N1 = 0 .. n1 (across) and N2 = 0 .. n2 (up) jobs present."""
     task = donor_at(model, n1=np.arange(n1 + 1)[None, :], n2=np.arange(n2 + 1)[:, None])
-    figure, axes = _figure(width=4.6, height=4.2)
+    figure, axes = _figure(width=7.0, height=4.6)
     with matplotlib.rc_context(_STYLE):
         colours = ListedColormap([_COLOURS[code] for code in (IDLE, HELPS, AT_HOME)])
         axes.pcolormesh(

@@ -22,6 +22,7 @@ from validation._search import Search
 THEORY, SIMULATION, WARNING, QUIET = "#1f5fa8", "#c4561b", "#a3123a", "#8a8f98"
 #: Reading order of the classes, with a colour each that survives a grey printer and colour-blind eyes.
 CLASS_COLOURS = {"all": "#222222", "short": "#1f77b4", "long": "#d95f02", "killed": "#7b3294"}
+CLASS_COLOURS |= {"queue1": "#1f77b4", "queue2": "#d95f02", "flexible": "#1f77b4", "dedicated": "#d95f02"}
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -154,7 +155,7 @@ def distribution(estimate: Estimate, solution: Solution | None) -> Figure | None
     if not scopes:
         return None
     figure, axes = _figure()
-    begins = []
+    begins, known = [], False
     with matplotlib.rc_context(_STYLE):
         for scope in scopes:
             x, tail = estimate.distributions[scope].survival()
@@ -166,10 +167,12 @@ def distribution(estimate: Estimate, solution: Solution | None) -> Figure | None
             for level in (0.5, 0.9, 0.95, 0.99):
                 key: Key = (f"p{100 * level:.0f}_response", scope)
                 if key in solution.measures and math.isfinite(solution[key].value):
+                    known = True
                     axes.plot(
                         solution[key].value, 1 - level, "o", color=CLASS_COLOURS[scope], markersize=5, fillstyle="none"
                     )
-        axes.plot([], [], "o", color="#222222", fillstyle="none", label="analytic quantile")
+        if known:
+            axes.plot([], [], "o", color="#222222", fillstyle="none", label="analytic quantile")
         axes.set_yscale("log")
         axes.set_xscale("log")
         if math.isfinite(min(begins)):
