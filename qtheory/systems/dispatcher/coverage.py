@@ -34,8 +34,8 @@ def require_covered(model: Dispatcher, *, method: str) -> None:
     if not field:
         return
     if field == "limits" and not of_few_values(model):
-        rule = f"of more than {FEW} values or with a density are covered by no analytic method; qsim simulates them"
-        raise InvalidModel(field=field, rule=rule, value=model.limits.kind() if model.limits else None)
+        rule = f"no analytic method covers this rule with a density or more than {FEW} values; qsim simulates it"
+        raise InvalidModel(field=field, rule=rule, value=model.limits)
     others = [name for name in _RULES if not uncovered(model, method=name)]
     advice = f"{', '.join(others)} do" if others else "qsim simulates it"
     who = f"method {method} does not cover this rule" if others else "no analytic method covers this rule"
