@@ -111,7 +111,7 @@ def both(first: Delay, second: Delay, *, correlation: float = 0.0, together: flo
     parts: list[tuple[float, Distribution]] = [(none, _ZERO)]
     for one, other in ((first, second), (second, first)):
         alone = one.probability * (1.0 - other.probability) - together
-        if alone > 0.0:
+        if one.probability > 0.0 and alone > 0.0:
             parts.append((alone, one.positive))
     together += first.probability * second.probability
     if together > 0.0:

@@ -119,7 +119,9 @@ def _stay(delay: Delay, *, rate: float, service: Distribution) -> Stay:
 
 def _killed(first: Delay, second: Delay, traffic: Traffic, correlation: float) -> Stay:
     independent = 1.0 - (1.0 - first.probability) * (1.0 - second.probability)
-    together = independent - max(first.probability, second.probability)
+    # Not the difference of the two, which is round-off where a probability is tiny.
+    low, high = sorted((first.probability, second.probability))
+    together = low * (1.0 - high)
     probability_error = first.probability_error * (1.0 - second.probability)
     probability_error += second.probability_error * (1.0 - first.probability)
     finite = math.isfinite(first.mean + second.mean)
