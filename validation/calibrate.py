@@ -226,16 +226,7 @@ def calibrate(
         confidence=confidence,
         seed=seed,
         seconds=perf_counter() - start,
-        note=_note_of(model, warmup=estimate.warmup),
-    )
-
-
-def _note_of(model: Model, *, warmup: int) -> str:
-    needed = steer.unsettled(model, warmup=warmup)
-    if needed is None:
-        return ""
-    return (
-        f"replications that skip {warmup:,} jobs have not forgotten their start: a warm-up takes {needed:,} jobs here"
+        note=steer.remark(model, warmup=estimate.warmup),
     )
 
 

@@ -93,6 +93,16 @@ def warmup(model: Model, *, jobs: int | None, stationary: bool = False) -> int |
     return min(max(wanted, least), max(jobs, 1000))
 
 
+def remark(model: Model, *, warmup: int, stationary: bool = False) -> str:
+    """What is wrong with replications that skip `warmup` jobs; empty if nothing is."""
+    needed = unsettled(model, warmup=warmup, stationary=stationary)
+    if needed is None:
+        return ""
+    return (
+        f"replications that skip {warmup:,} jobs have not forgotten their start: a warm-up takes {needed:,} jobs here"
+    )
+
+
 def unsettled(model: Model, *, warmup: int, stationary: bool = False) -> int | None:
     """The wanted warm-up where replications that skip `warmup` jobs still remember that they began empty, else None."""
     wanted = wanted_warmup(model, stationary=stationary)
@@ -104,8 +114,7 @@ def controls(model: Model) -> tuple[Control, ...]:
 
     Estimates may use them; a comparison with theory must not, since the means come from the laws' theory.
     """
-    from validation.drawn_means import donor_controls, flexible_controls, network_controls
-    from validation.known_means import dispatcher_controls
+    from validation.known_means import dispatcher_controls, donor_controls, flexible_controls, network_controls
 
     if isinstance(model, Dispatcher):
         return dispatcher_controls(model)

@@ -34,6 +34,8 @@ class Start:
 
     def state(self, *, gap: Program, seed: int, replication: int) -> tuple[Array, Places, Array, Places]:
         """The servers of Group 0 and of Group 1 as the kernel takes them; `gap` is the law of the first arrival."""
+        if self.groups == (None, None):
+            return *idle_servers(self.servers[0]), *idle_servers(self.servers[1])
         first = np.empty(1)
         fill(*gap, stream(seed=seed, replication=replication, name="arrivals"), first)
         draws = stream(seed=seed, replication=replication, name="perfect")

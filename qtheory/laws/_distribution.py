@@ -336,7 +336,7 @@ def distribution(law: Spec) -> Distribution:
     """The mathematics of `law`.
 
     Raises `InvalidModel` for parameters that the law's own fields could not refuse (scipy laws), and
-    `NotImplementedError` for a kind of law that is missing here.
+    `TypeError` for a kind of law that has been added to the models and not here.
 
     >>> from qtheory.models import Exponential
     >>> distribution(Exponential(mean=2.0)).survival(0.0)
@@ -344,5 +344,5 @@ def distribution(law: Spec) -> Distribution:
     """
     if type(law) not in _TABLE:
         rule = f"qtheory.laws does not know the law {type(law).kind()!r}: give it a Distribution there"
-        raise NotImplementedError(rule)
+        raise TypeError(rule)
     return _TABLE[type(law)](law)

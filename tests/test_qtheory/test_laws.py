@@ -109,7 +109,10 @@ class TestPartialMoments:
     @pytest.mark.parametrize("shape", [1.0, 2.0, 2.0 + 1e-12, 2.0 - 1e-7, 2.5])
     def test_pareto_through_order_equal_to_shape(self, shape):
         law = Pareto(shape=shape, minimum=2.0)
-        density = lambda x: shape * mpmath.mpf(2) ** shape * x ** (2 - shape - 1)  # noqa: E731
+
+        def density(x):
+            return shape * mpmath.mpf(2) ** shape * x ** (2 - shape - 1)
+
         for limit in (2.0 + 1e-9, 3.0, 1e6):
             expected = self.integral(density, mpmath.mpf(2), mpmath.mpf(limit))
             # The limit itself is known to half a unit in the last place of 2.

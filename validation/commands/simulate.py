@@ -104,11 +104,7 @@ def simulate(
         if stop.estimate is None:
             return _INTERRUPTED
         estimate, status = stop.estimate, _INTERRUPTED
-    note = (
-        ""
-        if allow_unstable
-        else _short(estimate, needed=steer.unsettled(model, warmup=estimate.warmup, stationary=stationary))
-    )
+    note = "" if allow_unstable else steer.remark(model, warmup=estimate.warmup, stationary=stationary)
     if as_json:
         shared.emit(shared.envelope("simulate", **estimate.to_dict(), **({"note": note} if note else {})))
     else:
@@ -116,16 +112,6 @@ def simulate(
         if note:
             print(f"  {note}")
     return status
-
-
-def _short(estimate: Estimate, *, needed: int | None) -> str:
-    """What is wrong with a run whose warm-up is too short; empty if nothing is."""
-    if needed is None:
-        return ""
-    return (
-        f"replications that skip {estimate.warmup:,} jobs have not forgotten their start: a warm-up takes {needed:,} "
-        "jobs here, ask for as many --jobs times the replications"
-    )
 
 
 def _length(
